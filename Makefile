@@ -1,0 +1,65 @@
+# Every task is one word. Each target sets up its own virtual environment when it is not there.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+BENCH  := .venv-bench
+
+.PHONY: demo test test-lowest check format bench study docs reproduce clean
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "proportio needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP)            ## digits, one of them unknown to the reference
+	@$(BIN)/proportio demo
+
+test: $(STAMP)            ## the whole test suite, doctests included
+	$(BIN)/python -m pytest -q -n 2 -m 'not slow'
+
+check: $(STAMP)           ## format, lint, types, layers, doctests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q src
+
+format: $(STAMP)          ## what `check` would complain about and a machine can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+$(BENCH)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --upgrade pip
+	$(BENCH)/bin/python -m pip install --quiet --editable .
+	-$(BENCH)/bin/python -m pip install --quiet torch==2.13.0 pykeops==2.3
+	@touch $@
+
+bench: $(BENCH)/.installed ## ratios of one run; fetches PyTorch and PyKeOps into an environment of its own
+	$(BENCH)/bin/python benchmarks/run.py
+
+study: $(STAMP)           ## statistical checks at full size
+	$(BIN)/python -m pytest -q -m slow tests
+	$(BIN)/python benchmarks/study.py
+
+REPRODUCTION := build/reproduction
+HIPC ?= $(wildcard ../shared/hipc)
+
+reproduce: $(STAMP)       ## the paper's experiments in full, then docs/reproduction.md; HIPC=directory of the cells
+	$(BIN)/proportio reproduce $(REPRODUCTION) $(if $(HIPC),--hipc $(HIPC))
+	$(BIN)/python -m proportio.reproduce.document $(REPRODUCTION) docs
+
+docs: $(STAMP)            ## every code block of the documentation, run
+	$(BIN)/python -m pytest -q tests/test_docs.py
+
+test-lowest:              ## the test suite on the lowest supported dependencies
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --upgrade pip
+	.venv-lowest/bin/python -m pip install --quiet --constraint requirements-lowest.txt --editable '.[dev]'
+	.venv-lowest/bin/python -m pytest -q -n 2 -m 'not slow'
+
+clean:
+	rm -rf $(VENV) .venv-lowest .venv-bench .pytest_cache .mypy_cache .ruff_cache .hypothesis
