@@ -1,0 +1,1 @@
+"""The compiled kernels: fused, threaded, and exact where exactness is free. Nothing compiles at import."""
