@@ -1,0 +1,9 @@
+"""Feature maps Φ, each with its declared bound C."""
+
+from proportio.features.base import FeatureMap
+from proportio.features.classifier import OneHot, Posterior
+from proportio.features.compose import Chain, Function, Stack
+from proportio.features.fourier import RandomFourier
+from proportio.features.histogram import Histogram
+
+__all__ = ["Chain", "FeatureMap", "Function", "Histogram", "OneHot", "Posterior", "RandomFourier", "Stack"]
