@@ -1,0 +1,291 @@
+"""What two sketches say about the noise of an estimate: block factors, and the numbers that every error bar is made of.
+
+    F_gk = (S_gk/W_g − p_gk Φ̂_g)/√(1 − Σ_k p_gk²),  p_gk = W_gk/W_g:      Σ_k F_gk F_gkᵀ estimates Cov Φ̂_g
+    G° = G − diag(v°),  v°_i = tr (I − P) Cov Φ̂_i,  P the projector onto the span of BQ (hard) or B (soft)
+    α̃ = a + H(q − G°a):  a = 1/c, H = Q(QᵀG°Q)⁻¹Qᵀ (hard);  a = 0, H = G°⁻¹ (soft)
+    u_Qk = H BᵀF_Qk,  u_ik = H(e_i ⟨F_ik, r⟩ − α̃_i BᵀF_ik),  r = ψ − Bα̃
+    V = Σ u uᵀ + 2 (k̄/D) (1/m² + Σ α̃_i²/n_i²) RHR estimates Cov α̃,  R = I − 11ᵀ/c,  k̄ the mean of ‖Φ(x)‖²
+
+G itself has the rows' products with themselves on its diagonal, v_i too much, which pulls α̃ by −H diag(v°) α*: half a
+standard error for 30 rows a class, several in the soft form. Without it α̃ is centred on α* (docs/design/0004). Where the
+map has no more dimensions than there are classes P = I: then G° = G, and α̃ = M⁻¹Y for BBSE. The last term of V, two rows
+anywhere, matters where features are rare events.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from proportio.gram import GramSystem, contrasts, unbiased
+from proportio.sketch import BlockSketch, Sketch
+
+Array = npt.NDArray[np.float64]
+
+IDENTIFIED = 0.25  # a direction whose eigenvalue of G° is below this share of the noise v along it is not identified
+UNSEEN_ROWS = 2  # added to the noise of each mean, as Agresti and Coull add two successes: decisions that did not occur might have
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """The block factors of a reference and a batch, by their inner products. Groups are the c classes, then the batch."""
+
+    source: Sketch
+    target: Sketch
+    system: GramSystem
+    soft: bool
+
+    @property
+    def c(self) -> int:
+        """The number of classes."""
+        return len(self.system.q)
+
+    @functools.cached_property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """The first cell of each group."""
+        return np.arange(self.c + 1) * self.source.n_blocks
+
+    @functools.cached_property
+    def group(self) -> npt.NDArray[np.int64]:
+        """The group of each cell."""
+        return np.repeat(np.arange(self.c + 1), [*[self.source.n_blocks] * self.c, self.target.n_blocks])
+
+    def of_group(self, g: int) -> slice:
+        """The cells of one group."""
+        return slice(self.starts[g], self.starts[g + 1] if g < self.c else None)
+
+    @functools.cached_property
+    def shares(self) -> Array:
+        """p_gk of each cell."""
+        return np.concatenate([(s.tally.weight / s.tally.totals[:, None]).ravel() for s in (self.source, self.target)])
+
+    @functools.cached_property
+    def dof(self) -> Array:
+        """1/Σ_k p_gk² − 1, the degrees of freedom of each group's covariance; 0 where all its rows are in one block."""
+        dof = 1 / np.add.reduceat(self.shares**2, self.starts) - 1
+        return np.where(dof < 1e-9, 0.0, dof)
+
+    @functools.cached_property
+    def noise(self) -> Array:
+        """v_g = tr Cov Φ̂_g from the rows' own products: what G and s have on the diagonal beyond their unbiased forms."""
+        parts = ((self.system.G, self.source.tally), (np.array([[self.system.s]]), self.target.tally))
+        bias = np.concatenate([np.diag(G) - np.diag(unbiased(G, tally)) for G, tally in parts])
+        return np.asarray(np.where(np.isfinite(bias), np.maximum(bias, 0), 0.0))
+
+    @functools.cached_property
+    def _means_by_cell(self) -> Array:
+        """⟨Φ̂_a, S_n⟩/W_g of every group mean and cell, (c + 1, N)."""
+        both = (self.source, self.target)
+        rows = [np.hstack([a.mean_products(b).reshape(a.n_groups, -1) for b in both]) for a in both]
+        return np.asarray(np.vstack(rows) / self._totals)
+
+    @functools.cached_property
+    def along(self) -> Array:
+        """⟨Φ̂_a, F_n⟩ of every group mean and cell, (c + 1, N)."""
+        return self._centred(self._means_by_cell)
+
+    @functools.cached_property
+    def lengths(self) -> Array:
+        """‖F_n‖² of every cell."""
+        norms = np.concatenate([s.block_norms().ravel() for s in (self.source, self.target)]) / self._totals**2
+        own = self._means_by_cell[self.group, np.arange(len(self.group))]
+        means = np.append(np.diag(self.system.G), self.system.s)[self.group]
+        p = self.shares
+        return np.asarray(np.maximum(norms - 2 * p * own + p * p * means, 0) / self._room)
+
+    @functools.cached_property
+    def gram(self) -> Array:
+        """⟨F_n, F_m⟩ of all cells, (N, N); of finite features to six digits, which is more than squares of noise are known to."""
+        if isinstance(self.source, BlockSketch) and isinstance(self.target, BlockSketch):
+            F = np.concatenate([s.sums.reshape(-1, s.sums.shape[2]) * s.amplitude for s in (self.source, self.target)])
+            F /= self._totals[:, None]
+            F -= self.shares[:, None] * np.add.reduceat(F, self.starts)[self.group]
+            F32 = (F / np.sqrt(self._room)[:, None]).astype(np.float32)
+            return np.asarray(F32 @ F32.T, dtype=np.float64)
+        n, k = int(self.starts[-1]), self.target.n_blocks
+        cross = self.source.block_products(self.target).reshape(n, k)
+        own = self.source.block_products(self.source).reshape(n, n)
+        batch = self.target.block_products(self.target).reshape(k, k)
+        raw = np.block([[own, cross], [cross.T, batch]]) / self._totals / self._totals[:, None]
+        out = self._centred(self._centred(raw).T)
+        return np.asarray((out + out.T) / 2)
+
+    @functools.cached_property
+    def _totals(self) -> Array:
+        """W_g of each cell's group."""
+        return np.append(self.source.tally.totals, self.target.tally.totals)[self.group]
+
+    @functools.cached_property
+    def _room(self) -> Array:
+        """1 − Σ_k p_gk² of each cell's group; 1 where nothing can be told."""
+        room = self.dof / (self.dof + 1)
+        return np.where(room > 0, room, 1.0)[self.group]
+
+    def _centred(self, raw: Array) -> Array:
+        """Products with S_n/W_g, one column a cell, as products with F_n."""
+        return np.asarray((raw - self.shares * self.summed(raw)[:, self.group]) / np.sqrt(self._room))
+
+    @functools.cached_property
+    def residual_noise(self) -> Array:
+        """v°_g = tr (I − P) Cov Φ̂_g: the part of each mean's noise that no shares can imitate."""
+        free = np.eye(self.c) if self.soft else contrasts(self.c)
+        return self.beyond(free @ np.linalg.pinv(free.T @ self.system.G @ free, rcond=1e-9, hermitian=True) @ free.T)
+
+    def beyond(self, H: Array) -> Array:
+        """v_g without its part along the classes, which is the share tr HBᵀCov(Φ̂_g)B / tr Cov Φ̂_g that the blocks show."""
+        X = self.along[: self.c]
+        whole = self.summed(self.lengths)
+        inside = np.divide(self.summed((X * (H @ X)).sum(axis=0)), whole, out=np.ones_like(whole), where=whole > 0)
+        return np.where(inside < 1 - 1e-9, (1 - inside) * self.noise, 0.0)
+
+    @property
+    def spread_of_a_row(self) -> float:
+        """Mean ‖Φ(x)‖²/D: the variance along any direction of a row that might fall anywhere; 0 for exact kernels."""
+        tally = self.source.tally
+        return float(tally.norm2.sum() / tally.weight2.sum() / self.source.dim)
+
+    def summed(self, values: Array) -> Array:
+        """Sums over the cells of each group, along the last axis."""
+        return np.asarray(np.add.reduceat(values, self.starts, axis=-1))
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The unconstrained estimate α̃ and its noise: all that intervals, regions and bounds read; it travels with an `Estimate`.
+
+    `basis` spans the directions of the feasible set that the features identify, `blind` the others. `dof` are the
+    degrees of freedom of each class's variance, `dof_unknown` and `dof_region` those of the unknown share and of V as a whole.
+    """
+
+    soft: bool
+    G: Array
+    counts: Array
+    m: float
+    alpha: Array
+    covariance: Array
+    H: Array
+    basis: Array
+    blind: Array
+    dof: Array
+    dof_unknown: float
+    dof_region: float
+
+    @classmethod
+    def of(cls, blocks: Blocks) -> Self:
+        """Read the blocks once: O((c + 1)² K D)."""
+        system, c, X = blocks.system, blocks.c, blocks.along
+        G = system.G - np.diag(blocks.residual_noise[:c])
+        directions, values, seen = _identified(blocks, G)
+        L = np.ascontiguousarray(directions[:, seen])
+        H = (L / values[seen]) @ L.T
+        centre = np.full(c, 0.0 if blocks.soft else 1 / c)
+        alpha = centre + H @ (system.q - G @ centre)
+        U = influences(blocks, H, alpha)
+        sources = float(np.sum((alpha / blocks.source.tally.effective) ** 2))
+        moved = H - H.mean(axis=0)  # an unseen row moves mass between the classes
+        moved = moved - moved.mean(axis=1)[:, None]
+        V = (
+            U @ U.T
+            + UNSEEN_ROWS * blocks.spread_of_a_row * (1 / blocks.target.tally.effective[0] ** 2 + sources) * moved
+        )
+        return cls(
+            soft=blocks.soft,
+            G=system.G,
+            counts=blocks.source.tally.effective,
+            m=float(blocks.target.tally.effective[0]),
+            alpha=alpha,
+            covariance=V,
+            H=np.ascontiguousarray(H),
+            basis=L,
+            blind=np.ascontiguousarray(directions[:, ~seen]),
+            dof=satterthwaite(blocks, U),
+            dof_unknown=float(satterthwaite(blocks, U.sum(axis=0))),
+            dof_region=_dof_region(blocks, L.T @ U) if X.size else 0.0,
+        )
+
+    @property
+    def c(self) -> int:
+        """The number of classes."""
+        return len(self.alpha)
+
+    @property
+    def rank(self) -> int:
+        """The dimension of V within the identified directions: less than theirs where decisions always sum to one."""
+        values = np.linalg.eigvalsh(self.basis.T @ self.covariance @ self.basis)
+        return int((values > 1e-12 * values.max(initial=0.0)).sum())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python values; `from_dict` is its inverse."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in values.items()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Inverse of `to_dict`."""
+        c = len(data["alpha"])
+        shapes = {"basis": (c, -1), "blind": (c, -1)}
+        values: dict[str, Any] = {}
+        for f in fields(cls):
+            v = data[f.name]
+            values[f.name] = np.asarray(v, dtype=np.float64) if isinstance(v, list) else v
+            if f.name in shapes:
+                values[f.name] = values[f.name].reshape(c, -1) if values[f.name].size else np.empty((c, 0))
+        return cls(**values)
+
+
+def influences(blocks: Blocks, H: Array, alpha: Array) -> Array:
+    """u_n of every cell, (c, N)."""
+    c, group, n = blocks.c, blocks.group, int(blocks.starts[-1])
+    X = blocks.along
+    inner = X[:c] * np.append(-alpha, 1.0)[group]
+    inner[group[:n], np.arange(n)] += (X[c] - alpha @ X[:c])[:n]
+    return np.asarray(H @ inner)
+
+
+def satterthwaite(blocks: Blocks, u: Array) -> Array:
+    """Degrees of freedom ν = 2v²/Var v̂ of the variance v = Σ u_n² along the last axis, a sum over groups v_g.
+
+    Var v̂_g is 2v_g²/ν_g for normal block sums, or Σ_k u_gk⁴ − v_g²/K_g if that is more: where all noise comes from x rare events
+    (decisions of a good classifier), it leaves ν = 2x, not 63.
+    """
+    v = blocks.summed(u**2)
+    dof = np.where(blocks.dof > 0, blocks.dof, np.inf)
+    spread = np.maximum(2 * v**2 / dof, blocks.summed(u**4) - v**2 / (dof + 1)).sum(axis=-1)
+    total = 2 * v.sum(axis=-1) ** 2
+    return np.asarray(np.divide(total, spread, out=np.full(np.shape(total), blocks.dof.sum()), where=spread > 0))
+
+
+def _identified(blocks: Blocks, G: Array) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
+    """Eigenvectors of G° within the feasible set, its eigenvalues, and which of them stand out of the noise."""
+    free = np.eye(blocks.c) if blocks.soft else contrasts(blocks.c)
+    values, vectors = np.linalg.eigh(free.T @ G @ free)
+    directions = free @ vectors
+    noise = (directions**2 * blocks.noise[: blocks.c, None]).sum(axis=0)
+    seen = values > np.maximum(IDENTIFIED * noise, 1e-9 * np.diag(blocks.system.G).max())
+    if (blocks.dof <= 0).any():  # a class or a batch whose noise cannot be told
+        seen[:] = False
+    return directions, values, seen
+
+
+def _dof_region(blocks: Blocks, Y: Array) -> float:
+    """(p + p²) / Σ_g Var W_g, W_g = V_g V⁺, of Krishnamoorthy and Yu (2004); Y are the influences in coordinates.
+
+    Var W_g is [tr W_g² + (tr W_g)²]/ν_g for normal block sums, or Σ_k ‖z_gk‖⁴ − tr W_g²/K_g of the whitened z if that is more.
+    """
+    values, vectors = np.linalg.eigh(Y @ Y.T)
+    real = values > 1e-12 * values.max(initial=0.0)
+    if not real.any() or (blocks.dof <= 0).any():
+        return float(blocks.dof.sum())
+    Z = (vectors[:, real] / np.sqrt(values[real])).T @ Y
+    p, spread = int(real.sum()), 0.0
+    for g, dof in enumerate(blocks.dof):
+        z = Z[:, blocks.of_group(g)]
+        inner = z.T @ z  # tr W_g² and tr W_g are those of the small matrix
+        squares, lengths = float((inner**2).sum()), np.diag(inner)
+        spread += max((squares + lengths.sum() ** 2) / dof, float((lengths**2).sum()) - squares / (dof + 1))
+    return float((p + p * p) / spread)
