@@ -1,0 +1,67 @@
+"""The look of a method: the same colour, marker and dashes in every figure.
+
+Colours are Okabe and Ito's, which the colour-blind tell apart; markers and dashes tell the methods apart without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+BLUE, RED, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
+GREY = "#777777"
+
+STYLE: dict[str, tuple[str, str, str]] = {  # colour, marker, dashes
+    "RFFM": (SKY, "s", "--"),
+    "softRFFM": (BLUE, "o", "-"),
+    "softEnergy": (RED, "^", "-."),
+    "softBBSE+": (GREEN, "D", ":"),
+    "exact softKMM": (BLACK, "x", "-"),
+    "exact KMM": (BLACK, "x", "-"),
+    "soft posteriors": (PURPLE, "v", "--"),
+    "softRFFM, σ/2": (ORANGE, "P", "-"),
+    "softRFFM, σ by V": (GREY, "*", "--"),
+    "softBBSE+, tree": (GREEN, "X", ":"),
+    "softBBSE+, naive Bayes": (BLACK, "h", ":"),
+    "softEnergy, raw columns": (RED, "<", "-."),
+    "softEnergy, corner": (RED, ">", "-."),
+    "softRFFM, σ by error": (SKY, "p", "-"),
+    "RFFM, σ chosen": (BLUE, "o", "-"),
+    "background": (SKY, "s", "--"),
+    "far class": (RED, "^", "-."),
+    "middle class": (PURPLE, "D", ":"),
+    "none": (BLACK, "o", "-"),
+    "iid": (BLACK, "o", "-"),
+    "orthogonal": (BLUE, "s", "-"),
+    "qmc": (ORANGE, "^", "--"),
+    "structured": (GREEN, "D", ":"),
+    "cos-bias": (RED, "x", "-."),
+    "Theorem 1, eq. 1": (SKY, "s", "--"),
+    "Theorem 1, eq. 2": (BLUE, "o", "--"),
+    "sharp, α* known": (ORANGE, "^", "-"),
+    "sharp, from the data": (RED, "v", "-"),
+    "Theorem 2": (GREEN, "D", "--"),
+    "Corollary 1": (PURPLE, "P", "--"),
+    "sharp, contaminated": (ORANGE, "^", "-"),
+    "error": (BLACK, "x", "-"),
+}
+SPARE = [(c, m, "-") for m in "hp<>" for c in (BLACK, ORANGE, GREEN, PURPLE, RED, BLUE)]
+LOOK: dict[Any, Any] = {
+    "font.size": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 8.5,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 3.8,
+    "legend.frameon": False,
+    "svg.hashsalt": "proportio",
+    "svg.fonttype": "none",
+    "figure.dpi": 100,
+}
+
+
+def style_of(name: str, order: Sequence[str] = ()) -> dict[str, str]:
+    """Colour, marker and dashes of a method, by name; a new method takes a spare one."""
+    colour, marker, dashes = STYLE.get(name) or SPARE[list(order).index(name) % len(SPARE) if name in order else 0]
+    return {"color": colour, "marker": marker, "linestyle": dashes}
