@@ -5,5 +5,16 @@ from proportio.features.classifier import OneHot, Posterior
 from proportio.features.compose import Chain, Function, Stack
 from proportio.features.fourier import RandomFourier
 from proportio.features.histogram import Histogram
+from proportio.features.sliced import SlicedEnergy
 
-__all__ = ["Chain", "FeatureMap", "Function", "Histogram", "OneHot", "Posterior", "RandomFourier", "Stack"]
+__all__ = [
+    "Chain",
+    "FeatureMap",
+    "Function",
+    "Histogram",
+    "OneHot",
+    "Posterior",
+    "RandomFourier",
+    "SlicedEnergy",
+    "Stack",
+]
