@@ -39,7 +39,7 @@ class Cells:
 
     def sums(self, values: Array) -> Array:
         """The sum of a value of each row over every cell."""
-        return np.bincount(self.of, weights=values, minlength=self.count)
+        return np.bincount(self.of, weights=values, minlength=self.count).astype(np.float64)
 
 
 class Kernel(ABC):
@@ -47,7 +47,9 @@ class Kernel(ABC):
 
     name: ClassVar[str]
     non_negative: ClassVar[bool] = True
-    pair_cost: ClassVar[tuple[float, float]]  # nanoseconds of one thread for a pair of rows, and for each of its columns
+    pair_cost: ClassVar[
+        tuple[float, float]
+    ]  # nanoseconds of one thread for a pair of rows, and for each of its columns
 
     def seconds(self, pairs: float, d: int, threads: int) -> float:
         """What so many pair sums take on a server core of 2024 with 512-bit vectors; elsewhere up to a few times as much."""

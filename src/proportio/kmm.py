@@ -104,7 +104,8 @@ class KMM(Quantifier):
         if not isinstance(self.kernel_, Energy):
             if self.approx == "sliced":
                 raise InputError(
-                    f"approx='sliced' is a form of the Energy kernel, not of {self.kernel!r}: RFFM approximates 'gaussian' and 'laplace'."
+                    f"approx='sliced' is a form of the Energy kernel, not of {self.kernel!r}: "
+                    "RFFM approximates 'gaussian' and 'laplace'."
                 )
             return "exact"
         costly = self.kernel_.seconds(2.0 * n * n, d, threads=2) > CHEAP  # G and s by halves, q whole
@@ -184,9 +185,12 @@ class KMM(Quantifier):
         est = super().estimate(X, sample_weight=sample_weight)
         if self.approx_ == "exact":
             return est
-        assert est.blocks is not None and isinstance(self.sketch_, BlockSketch)
-        evidence, B = est.evidence, self.sketch_.means()
-        residual = est.blocks.target.means()[:, 0] - B @ evidence.alpha  # α̃ moves by H times what moves Bᵀ(ψ − Bα̃)
+        assert est.blocks is not None
+        source, target = est.blocks.source, est.blocks.target
+        assert isinstance(source, BlockSketch)
+        assert isinstance(target, BlockSketch)
+        evidence, B = est.evidence, source.means()
+        residual = target.means()[:, 0] - B @ evidence.alpha  # α̃ moves by H times what moves Bᵀ(ψ − Bα̃)
         return replace(
             est,
             diagnostics=replace(

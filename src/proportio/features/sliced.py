@@ -8,11 +8,13 @@ the reciprocal of the columns' typical standard deviation.
 
 The lengths are stratified. The directions of one stratum are a randomly turned set of lines that integrates
 polynomials on the sphere up to degree 5 nearly exactly, or orthogonal lines where the strata are too small for it
-(docs/design/0006). Differences between neighbouring strata give the standard error of everything that is linear in the kernel.
+(docs/design/0006). Second differences between neighbouring strata give the standard error of everything that is linear in
+the kernel.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, Literal, Self
@@ -87,14 +89,20 @@ class SlicedEnergy(FeatureMap):
         self._set(*draw(d, count, self._rho, rng), center, scale, radius)
 
     def _enough(
-        self, X: Floats, y: npt.NDArray[Any], weights: Array | None, center: Array, scale: Array, rng: np.random.Generator
+        self,
+        X: Floats,
+        y: npt.NDArray[Any],
+        weights: Array | None,
+        center: Array,
+        scale: Array,
+        rng: np.random.Generator,
     ) -> int:
-        """Directions for `tolerance`, from the error of a pilot: it falls at least as fast as 1/√P."""
+        """Directions for `tolerance`, from the error of a pilot: it falls as 1/√P or up to 1/P, and the slower is taken."""
         tolerance = check_length(self.tolerance, "tolerance", ", here in parts of the classes' contrasts")
         pilot = np.sort(rng.choice(len(X), min(len(X), PILOT_ROWS), replace=False))
         labels, cells = np.unique(y[pilot], return_inverse=True)
-        w = np.ones(len(pilot)) if weights is None else weights[pilot]
-        totals = np.bincount(cells, weights=w)
+        w = None if weights is None else weights[pilot]
+        totals = np.bincount(cells, weights=w).astype(np.float64)
         errors = []
         for _ in range(PILOTS):
             self._set(*draw(X.shape[1], PILOT, self._rho, rng), center, scale, None)
@@ -102,7 +110,7 @@ class SlicedEnergy(FeatureMap):
             self.accumulate(X[pilot], cells.astype(np.int32), w, sums, norm2)
             errors.append(self.gram_error((sums[totals > 0] / totals[totals > 0, None] * self.amplitude_).T))
         ratio = MARGIN * float(np.sqrt(np.mean(np.square(errors)))) / tolerance
-        return int(np.clip(PILOT * ratio**2, FEWEST, MOST))
+        return int(np.clip(PILOT * max(ratio, ratio**2), FEWEST, MOST))
 
     def _set(self, omega: Array, per_stratum: int, center: Array, scale: Array, radius: float | None) -> None:
         d, count = omega.shape
@@ -133,14 +141,10 @@ class SlicedEnergy(FeatureMap):
             np.add.at(norm2, cells[part], lengths if weights is None else lengths * weights[part] ** 2)
 
     def standard_errors(self, contributions: Array) -> Array:
-        """The standard error of Σ_j contributions[j] (D, ...), each a term of something linear in the kernel.
-
-        Neighbouring strata of the lengths differ by their random turns and by one step of length: their squared
-        differences estimate the variance of their sum, a little too large.
-        """
+        """The standard error of Σ_j contributions[j] (D, ...), each a term of something linear in the kernel."""
         waves = contributions[: len(contributions) // 2] + contributions[len(contributions) // 2 :]
         strata = np.add.reduceat(waves, np.arange(0, len(waves), self.per_stratum_))
-        out: Array = np.sqrt(np.square(strata[0::2] - strata[1::2]).sum(axis=0))
+        out: Array = np.sqrt(np.square(curvatures(strata)).sum(axis=0))
         return out
 
     def gram_error(self, means: Array) -> float:
@@ -149,7 +153,7 @@ class SlicedEnergy(FeatureMap):
         size = float(np.linalg.norm(contrasts.T @ contrasts))
         waves = contrasts.reshape(2, -1, self.per_stratum_, means.shape[1])
         grams = np.einsum("wski,wskj->sij", waves, waves, optimize=True)
-        return float(np.linalg.norm(grams[0::2] - grams[1::2])) / size if size else 0.0
+        return float(np.linalg.norm(curvatures(grams))) / size if size else 0.0
 
     def _state(self) -> tuple[dict[str, Any], Arrays]:
         meta = {"per_stratum": self.per_stratum_, "rho": self._rho, "radius": self.radius_}
@@ -163,6 +167,15 @@ class SlicedEnergy(FeatureMap):
         out._rho = float(meta["rho"])
         out._set(arrays["omega"], int(meta["per_stratum"]), arrays["center"], arrays["scale"], meta["radius"])
         return out
+
+
+def curvatures(strata: Array) -> Array:
+    """(v_{k−1} − 2v_k + v_{k+1})/√6 of the parts v_k of a sum, scaled so that their squares add up to its variance.
+
+    Each stratum has a random turn and length of its own; what neighbours have in common, a trend in the length, cancels.
+    """
+    out: Array = (strata[:-2] - 2 * strata[1:-1] + strata[2:]) * np.sqrt(len(strata) / (6 * (len(strata) - 2)))
+    return out
 
 
 def origin_of(origin: Any, mean: Array) -> Array:
@@ -181,9 +194,9 @@ def sphere_constant(d: int) -> float:
 
 
 def draw(d: int, count: int, rho: float, rng: np.random.Generator) -> tuple[Array, int]:
-    """About `count` frequencies (d, P), stratum by stratum, and how many a stratum has; an even number of strata."""
+    """About `count` frequencies (d, P), stratum by stratum, and how many a stratum has."""
     per_stratum = d * min((d + 2) // 2, count // STRATA // d) or max(1, min(d, 2 * count // STRATA))
-    strata = max(2, 2 * round(count / (2 * per_stratum)))
+    strata = max(4, round(count / per_stratum))
     u = (np.arange(strata) + rng.random(strata)) / strata
     frame = lines(d, per_stratum)
     q, r = np.linalg.qr(rng.standard_normal((strata, d, d)))
@@ -192,6 +205,7 @@ def draw(d: int, count: int, rho: float, rng: np.random.Generator) -> tuple[Arra
     return np.ascontiguousarray(omega.transpose(1, 0, 2).reshape(d, -1)), per_stratum
 
 
+@functools.cache
 def lines(d: int, count: int) -> Array:
     """Unit vectors (d, count), as columns: orthogonal up to d, beyond that by descent on Σ P₂(v·w) + P₄(v·w).
 
