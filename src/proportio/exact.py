@@ -24,6 +24,7 @@ from proportio.sketch import FORMS, Array, Label, Sketch, Tally, blocks_for, dea
 from proportio.sources import Floats
 
 TABLE_VALUES = 1 << 22  # of pair sums held at a time: 32 MB
+CHUNK = 65536  # rows in float64 at a time
 OWN_PARTS = 16  # of a sketch that meets itself: all but 1/16 of the pairs that occur twice are summed once
 LONG = 10.0  # seconds of pair sums that are announced
 FOURIER_COST = 0.1e-6  # seconds of one thread for a row of `RFFM` with D = 1,000
@@ -196,7 +197,11 @@ def parts(n: int, n_cells: int, at_least: int = 1) -> Iterator[slice]:
 
 def standardized(X: Floats, center: Array, scale: Array) -> npt.NDArray[np.float32]:
     """(x − center)/scale in float64, kept in float32."""
-    return np.ascontiguousarray(((X - center) / scale).astype(np.float32))
+    rows = np.empty(X.shape, np.float32)
+    for start in range(0, len(X), CHUNK):
+        part = slice(start, start + CHUNK)
+        rows[part] = (X[part] - center) / scale
+    return rows
 
 
 def kernel_state(kernel: Kernel) -> dict[str, Any]:
