@@ -7,7 +7,6 @@ proportio must be installed on the executors. Of many partitions, executors merg
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,15 +25,15 @@ def fold(recipe: Recipe, X: Any, *, start: int, n_jobs: int | None) -> Part:
     """The sketch of a Spark DataFrame."""
     names = recipe.columns.names or tuple(X.columns)
     require_columns(tuple(X.columns), names, "the Spark DataFrame")
-    data = pickle.dumps(recipe)
 
     def sketch_partition(batches: Iterator[Any]) -> Iterator[Any]:
         from proportio.engines.spark import partition
 
-        return partition(data, batches, names, start, n_jobs)
+        return partition(recipe, batches, names, start, n_jobs)
 
     quoted = ["`" + n.replace("`", "``") + "`" for n in names]
-    parts = X.select(*quoted).mapInArrow(sketch_partition, SCHEMA)
+    plain = [f"c{k}" for k in range(len(names))]  # mapInArrow takes a dot in a name for a field of a structure
+    parts = X.select(*quoted).toDF(*plain).mapInArrow(sketch_partition, SCHEMA)
     rdd = getattr(parts, "rdd", None)  # Spark Connect has none
     if rdd is not None and rdd.getNumPartitions() > MANY:
         return _unpacked(rdd.map(tuple).treeReduce(_merge))
@@ -45,7 +44,7 @@ def fold(recipe: Recipe, X: Any, *, start: int, n_jobs: int | None) -> Part:
 
 
 def partition(
-    data: bytes, batches: Iterator[Any], names: tuple[str, ...], start: int, n_jobs: int | None
+    recipe: Recipe, batches: Iterator[Any], names: tuple[str, ...], start: int, n_jobs: int | None
 ) -> Iterator[Any]:
     """On an executor: the sketch of one partition as a batch of one row."""
     import pyarrow as pa
@@ -54,8 +53,8 @@ def partition(
     task = TaskContext.get()
     i = task.partitionId() if task is not None else 0
     jobs = n_jobs or min(task.cpus() if task is not None else 1, int(os.environ.get("NUMBA_NUM_THREADS", "1024")))
-    recipe: Recipe = pickle.loads(data)
-    part = recipe.part(Partition(f"partition {i}", batches, names), start + i * STRIDE, jobs)
+    named = (pa.RecordBatch.from_arrays(batch.columns, names=list(names)) for batch in batches)
+    part = recipe.part(Partition(f"partition {i}", named, names), start + i * STRIDE, jobs)
     sketch, dropped = _packed(part)
     yield pa.RecordBatch.from_arrays(
         [pa.array([sketch], pa.binary()), pa.array([dropped], pa.int64())], ["sketch", "dropped"]
