@@ -10,6 +10,7 @@ import numpy as np
 
 from proportio import storage
 from proportio.bandwidth import Criterion, choose
+from proportio.engines import Engine, Progress, Recipe
 from proportio.errors import InputError
 from proportio.estimate import Estimate
 from proportio.exact import RowSketch, keep_rows, kernel_state, restore_kernel, standardized
@@ -180,9 +181,11 @@ class KMM(Quantifier):
         )
         return part if onto is None else onto + part
 
-    def estimate(self, X: Any, *, sample_weight: Any = None) -> Estimate:
-        """The shares of a batch: a table, an iterator of tables, or a sketch that this model made."""
-        est = super().estimate(X, sample_weight=sample_weight)
+    def estimate(
+        self, X: Any, *, sample_weight: Any = None, progress: Progress | None = None, engine: Engine = "auto"
+    ) -> Estimate:
+        """The shares of a batch: all that `sketch` takes, or a sketch that this model made."""
+        est = super().estimate(X, sample_weight=sample_weight, progress=progress, engine=engine)
         if self.approx_ == "exact":
             return est
         assert est.blocks is not None
@@ -199,6 +202,14 @@ class KMM(Quantifier):
                 share_errors=tuple(self.features_.standard_errors((B * residual[:, None]) @ evidence.H).tolist()),
             ),
         )._with(evidence)
+
+    def _recipe(self) -> Recipe:
+        if self.approx_ == "sliced":
+            return Recipe(self.features_, self._seed, self._map_id, self.columns_, self.on_missing)
+        raise InputError(
+            "KMM keeps the rows, so that every worker would send back all of its rows: use RFFM (or kernel='energy' with "
+            "approx='sliced'), whose sketches have the size of its features, or bring a sample of the rows here."
+        )
 
     def _similarity(self, X: Floats, sketch: Sketch) -> Array:
         if isinstance(sketch, BlockSketch):
