@@ -170,9 +170,7 @@ def pot() -> Run:
         center, scale = X.mean(axis=0), X.std(axis=0)
         made = ot.da.JCPOTTransport(reg_e=1.0, max_iter=100)
         a, b = ((v - center) / scale for v in (X, T))
-        return timed(
-            lambda: made.fit(Xs=[a[::2], a[1::2]], ys=[y[::2], y[1::2]], Xt=b), lambda m: m.proportions_.ravel()
-        )
+        return timed(lambda: made.fit(Xs=[a[::2], a[1::2]], ys=[y[::2], y[1::2]], Xt=b), lambda m: m.proportions_[0])
 
     return run
 

@@ -20,11 +20,12 @@ FAST, FASTER = 2.0, 50  # seconds of the speed experiment, and times as long for
 INTRO = """# Beside the field's libraries
 
 Written by `make bench-peers`. Fit and predict from arrays in memory: float32 rows of c Gaussian classes some 2.5 standard
-deviations apart, n labelled rows and a batch of as many. A field says: seconds, how many times `RFFM`'s of the same run, l2 error
-of the shares, peak memory beside the rows. A cell over {limit:.0f} s is stopped, and ≈ gives what the growth between the two largest
-sizes measured makes of it (n^power). Each method ran on 600 rows before: imports and compilation are not timed.
+deviations apart, n labelled rows and a batch of as many. A field says: seconds, how many times those of `RFFM` in the same
+run, l2 error of the shares, peak memory beside the rows. A cell over {limit:.0f} s is stopped, and ≈ gives what the growth
+between the two largest sizes measured makes of it (n^power). Each method ran on 600 rows before: imports and
+compilation are not timed.
 """
-OUTRO = """- All Gaussian kernels have σ = √(d/2) standard deviations; `RFFM` takes up to a second more to choose it (`bandwidth="auto"`).
+OUTRO = """- All Gaussian kernels have σ = √(d/2) standard deviations; `RFFM` takes up to a second more to choose it.
 - EM and EMQ on logistic regression have the right model for these data, whose posteriors are logistic; kernels assume nothing.
 - Only proportio's answers come with intervals; they are timed in the speed experiment alone.
 """

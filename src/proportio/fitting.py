@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from proportio._compiled.threads import resolve_jobs
-from proportio.engines import engine_of
+from proportio.engines import engine_of, here
 from proportio.errors import InputError, MismatchError
 from proportio.sketch import Sketch, plain
 from proportio.sources import (
@@ -73,6 +73,7 @@ class Fits(ABC):
         embeds a batch.
         """
         began = time.perf_counter()
+        X = here(X)
         if engine_of(X) != "local":
             raise InputError(
                 f"fit takes rows that this machine can read, not {type(X).__name__}: fit on a sample of them in memory, or on "
