@@ -198,22 +198,21 @@ def draw(d: int, count: int, rho: float, rng: np.random.Generator) -> tuple[Arra
     per_stratum = d * min((d + 2) // 2, count // STRATA // d) or max(1, min(d, 2 * count // STRATA))
     strata = max(4, round(count / per_stratum))
     u = (np.arange(strata) + rng.random(strata)) / strata
-    frame = lines(d, per_stratum)
-    q, r = np.linalg.qr(rng.standard_normal((strata, d, d)))
-    turned = (q * np.sign(np.diagonal(r, axis1=1, axis2=2))[:, None, :]) @ frame
+    q, r = np.linalg.qr(rng.standard_normal((strata, d, min(d, per_stratum))))
+    turned = q * np.sign(np.diagonal(r, axis1=1, axis2=2))[:, None, :]
+    if per_stratum > d:
+        turned = turned @ lines(d, per_stratum)
     omega = turned * (rho * np.tan(np.pi / 2 * u))[:, None, None]
     return np.ascontiguousarray(omega.transpose(1, 0, 2).reshape(d, -1)), per_stratum
 
 
 @functools.cache
 def lines(d: int, count: int) -> Array:
-    """Unit vectors (d, count), as columns: orthogonal up to d, beyond that by descent on Σ P₂(v·w) + P₄(v·w).
+    """More than d unit vectors (d, count), as columns, by descent on Σ P₂(v·w) + P₄(v·w).
 
     P₂ and P₄ are the Gegenbauer polynomials of the sphere: the sums vanish where the lines integrate every
     polynomial up to degree 5 exactly (a spherical design).
     """
-    if count <= d:
-        return np.eye(d)[:, :count]
     V = np.random.default_rng(0).standard_normal((count, d))
     V /= np.linalg.norm(V, axis=1, keepdims=True)
     step, last = 0.5, np.inf
