@@ -104,7 +104,7 @@ def child(cell: dict[str, Any], limit: float) -> dict[str, Any]:
     command = [sys.executable, "-W", "ignore", str(Path(__file__).resolve()), "--cell", json.dumps(cell)]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=limit + 60, preexec_fn=limited, check=False
+            command, capture_output=True, text=True, timeout=limit + 20, preexec_fn=limited, check=False
         )
     except subprocess.TimeoutExpired:
         return {"over": limit}
