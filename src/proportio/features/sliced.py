@@ -107,7 +107,7 @@ class SlicedEnergy(FeatureMap):
         for _ in range(PILOTS):
             self._set(*draw(X.shape[1], PILOT, self._rho, rng), center, scale, None)
             sums, norm2 = np.zeros((len(labels), self.dim)), np.zeros(len(labels))
-            self.accumulate(X[pilot], cells.astype(np.int32), w, sums, norm2)
+            self.accumulate(X[pilot], cells.astype(np.int32), w, sums, norm2, n_jobs=1)
             errors.append(self.gram_error((sums[totals > 0] / totals[totals > 0, None] * self.amplitude_).T))
         ratio = MARGIN * float(np.sqrt(np.mean(np.square(errors)))) / tolerance
         return int(np.clip(PILOT * max(ratio, ratio**2), FEWEST, MOST))
