@@ -54,7 +54,7 @@ def test_weights_count_a_row_several_times() -> None:
 
 
 def test_a_share_rho_of_each_class_is_rejected_in_the_reference_and_in_a_batch() -> None:
-    """Thresholds are quantiles of 2,000 rows a class: the share above has a standard error of √(ρ/2000), a batch's a little more."""
+    """Thresholds are quantiles of 2,000 rows a class: the share above is exact to a row; a batch's has an error of √(ρ/2000)."""
     X, y = rows([2000] * 3, 2, 3 * CENTRES)  # so far apart that every row is judged by its own class
     Z, _ = rows([4000] * 3, 3, 3 * CENTRES)
     phi = Typical().fit(X, y)
