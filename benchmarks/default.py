@@ -26,10 +26,10 @@ REPORT = Path(__file__).resolve().parents[1] / "docs" / "studies" / "default.md"
 Table = list[list[str]]
 
 METHODS: dict[str, Callable[[], Any]] = {
-    "EM, logistic regression": lambda: pp.baselines.EM(),
+    "EM, logistic regression": pp.baselines.EM,
     "softBBSE+": lambda: pp.BBSE(soft=True),
     "softRFFM, Δ_min": lambda: pp.RFFM(soft=True, criterion="delta_min"),
-    "AutoDFM": lambda: pp.AutoDFM(),
+    "AutoDFM": pp.AutoDFM,
 }
 WITHHELD_FROM = 0.03  # the share of a population from which withholding it is worth a column
 
