@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from proportio import features
+    from proportio.auto import AutoDFM, quantify
     from proportio.correction import correct
     from proportio.errors import (
         BoundError,
@@ -37,12 +38,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "AutoDFM": "auto",
     "BBSE": "methods",
     "DFM": "methods",
     "KMM": "kmm",
     "RFFM": "methods",
     "correct": "correction",
     "load": "models",
+    "quantify": "auto",
     "Estimate": "estimate",
     "Sketch": "sketch",
     **dict.fromkeys(
@@ -66,6 +69,7 @@ __all__ = [
     "DFM",
     "KMM",
     "RFFM",
+    "AutoDFM",
     "BoundError",
     "EmptyClassError",
     "Estimate",
@@ -80,6 +84,7 @@ __all__ = [
     "correct",
     "features",
     "load",
+    "quantify",
 ]
 
 

@@ -227,12 +227,17 @@ class Quantifier(UsesLabels, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
 
     def _match(self, target: Sketch) -> tuple[Solution, Diagnostics, Blocks]:
         self._check_sketch(target)
-        system = GramSystem.of(self.sketch_, target, self.gram_)
+        source, target, G = self._aligned(target)
+        system = GramSystem.of(source, target, G)
         solution = solve(system, soft=self.soft, positive=self.positive)
         diagnostics = self._diagnose(system, solution)
         for message in diagnostics.warnings:
             warnings.warn(message, ProportioWarning, stacklevel=3)
-        return solution, diagnostics, Blocks(self.sketch_, target, system, self.soft)
+        return solution, diagnostics, Blocks(source, target, system, self.soft)
+
+    def _aligned(self, target: Sketch) -> tuple[Sketch, Sketch, Array]:
+        """The sketches to match, and G: a map with parts may decide by the batch which of them count."""
+        return self.sketch_, target, self.gram_
 
     def estimate(self, X: Any, *, sample_weight: Any = None) -> Estimate:
         """The shares of a batch: a table, an iterator of tables, or a sketch that this model made."""
