@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from proportio.methods import BBSE, DFM, RFFM
     from proportio.models import load
     from proportio.sketch import Sketch
+    from proportio.sources import Source, scan
 
 __version__ = "0.1.0"
 
@@ -46,6 +47,8 @@ _HOME = {
     "correct": "correction",
     "load": "models",
     "quantify": "auto",
+    "Source": "sources",
+    "scan": "sources",
     "Estimate": "estimate",
     "Sketch": "sketch",
     **dict.fromkeys(
@@ -81,10 +84,12 @@ __all__ = [
     "ProportioError",
     "ProportioWarning",
     "Sketch",
+    "Source",
     "correct",
     "features",
     "load",
     "quantify",
+    "scan",
 ]
 
 

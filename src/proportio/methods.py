@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from proportio import storage
 from proportio.bandwidth import Criterion, choose
+from proportio.engines import Recipe
 from proportio.errors import InputError
 from proportio.features import Function, OneHot, RandomFourier
 from proportio.features.base import FeatureMap
@@ -67,6 +68,9 @@ class DFM(Quantifier):
         self.features_ = phi
         self._map_id = phi.identity()
 
+    def _end_training(self) -> None:
+        self.features_.folds_ = None
+
     def partial_fit(self, X: Any, y: Any, classes: Sequence[Any] | None = None, sample_weight: Any = None) -> Self:
         """Add a batch of labelled rows. The first call needs `classes`; it also fixes scaling and bandwidth."""
         settled = getattr(self.features, "cv", "prefit") if hasattr(self, "features") else "prefit"
@@ -89,6 +93,9 @@ class DFM(Quantifier):
             map_id=self._map_id,
             onto=onto,
         )
+
+    def _recipe(self) -> Recipe:
+        return Recipe(self.features_, self._seed, self._map_id, self.columns_, self.on_missing)
 
     def _similarity(self, X: Floats, sketch: Sketch) -> Array:
         assert isinstance(sketch, BlockSketch)
