@@ -196,6 +196,17 @@ def test_its_intervals_cover_after_the_level_is_chosen() -> None:
     assert np.mean(rejected) <= 0.17
 
 
+def test_a_stream_trains_on_its_first_batch_and_adds_up_the_others() -> None:
+    X, y = rows([400] * 3, 17)
+    order = np.random.default_rng(18).permutation(len(y))
+    batch, true = contaminated(19, 0.2)
+    model = pp.AutoDFM(n_features=100)
+    for part in np.array_split(order, 3):
+        model.partial_fit(X[part], y[part], classes=[0, 1, 2])
+    assert model.sketch_.n_rows == len(y)
+    assert np.linalg.norm(model.predict(batch) - true) < 0.03
+
+
 def test_the_hard_form_sums_to_one() -> None:
     X, y = rows([200] * 3, 16)
     est = pp.AutoDFM(n_features=40, soft=False).fit(X, y).estimate(X[100:])

@@ -25,6 +25,7 @@ MODELS: dict[str, Any] = {
     "softRFFM": pp.RFFM(n_features=60, bandwidth=1.0, soft=True),
     "KMM": pp.KMM("energy"),
     "softBBSE": pp.BBSE(cv=3, soft=True),
+    "AutoDFM": pp.AutoDFM(n_features=40, cv=3),
     "DFM": pp.DFM(pp.features.Histogram(bins=6)),
 }
 

@@ -18,6 +18,7 @@ MODELS: dict[str, Any] = {
     "RFFM": pp.RFFM(200, 1.5, soft=True, standardize=False),
     "KMM": pp.KMM("gaussian", 1.0, standardize=False),
     "BBSE": pp.BBSE(soft=True, cv=2),
+    "AutoDFM": pp.AutoDFM(n_features=100, cv=2),
 }
 every = pytest.mark.parametrize("name", MODELS)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from proportio.features.base import FeatureMap
 from proportio.features.typical import REJECTS
 from proportio.gram import GramSystem
 from proportio.methods import DFM
-from proportio.quantifier import Array, Labels
+from proportio.quantifier import Array, Labels, Quantifier
 from proportio.simplex import solve
 from proportio.sketch import BlockSketch, Sketch
 from proportio.sources import Floats, OnMissing
@@ -71,6 +71,12 @@ class AutoDFM(DFM):
         self.on_missing = on_missing
         self.random_state = random_state
         self.n_jobs = n_jobs
+
+    def partial_fit(self, X: Any, y: Any, classes: Sequence[Any] | None = None, sample_weight: Any = None) -> Self:
+        """Add a batch of labelled rows. The first trains the classifier and needs `classes`; later ones are embedded like a batch."""
+        Quantifier.partial_fit(self, X, y, classes, sample_weight)
+        self._end_training()
+        return self
 
     def _template(self, X: Floats, y: Labels, weights: Array | None) -> FeatureMap:
         fourier = RandomFourier(self.n_features, random_state=self.random_state)
