@@ -59,7 +59,7 @@ def test_a_share_rho_of_each_class_is_rejected_in_the_reference_and_in_a_batch()
     Z, _ = rows([4000] * 3, 3, 3 * CENTRES)
     phi = Typical().fit(X, y)
     batch = phi._raw(Z, None)
-    for level, rho in enumerate(phi.rejects):
+    for level, rho in enumerate(phi.rejects, 1):
         kept = np.zeros(3)
         for k in range(5):
             mine = phi.folds_ == k
@@ -74,10 +74,11 @@ def test_each_level_keeps_fewer_rows() -> None:
     X, y = rows([200] * 3, 4)
     phi = Typical().fit(X, y)
     raw = phi._raw(X, None)
-    for level in range(len(phi.rejects) - 1):
-        assert (raw[:, 3 * (level + 1) : 3 * (level + 2)] <= raw[:, 3 * level : 3 * (level + 1)]).all()
+    for level in range(len(phi.rejects)):
+        assert (raw[:, phi.columns_at(level + 1)] <= raw[:, phi.columns_at(level)]).all()
+    np.testing.assert_allclose(phi.cells(raw).sum(axis=1), 1)
     far = phi._raw(np.full((1, 2), 50.0), None)
-    assert not far.any()
+    assert far.sum() == 1 and not phi.transform(np.full((1, 2), 50.0)).any()
 
 
 def test_members_learn_from_a_sample_of_many_rows_with_every_class(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,8 +137,8 @@ def test_more_is_rejected_where_more_is_unknown() -> None:
     X, y = rows([1000] * 3, 10)
     model = pp.AutoDFM(n_features=100).fit(X, y)
     clean, dirty = (model._aligned(model.sketch(contaminated(11, share)[0]))[0] for share in (0.0, 0.3))
-    levels = [int(np.flatnonzero(cast("BlockSketch", s).amplitude[:12])[0] // 3) for s in (clean, dirty)]
-    assert levels == [0, 3]
+    levels = [int(np.flatnonzero(cast("BlockSketch", s).amplitude[:15])[0] // 3) for s in (clean, dirty)]
+    assert levels == [1, 4]
 
 
 def test_another_level_of_the_same_sums_is_the_sketch_that_was_made_for_it() -> None:
@@ -145,10 +146,19 @@ def test_another_level_of_the_same_sums_is_the_sketch_that_was_made_for_it() -> 
     X, y = rows([300] * 3, 12)
     both = pp.AutoDFM(n_features=60, rejects=(0.02, 0.1)).fit(X, y)
     alone = pp.AutoDFM(n_features=60, rejects=(0.1,)).fit(X, y)
-    mine, theirs = both._at(both.sketch_, 1), alone.sketch_
+    mine, theirs = both._at(both.sketch_, 2), alone.sketch_
     np.testing.assert_allclose(mine.products(mine), theirs.products(theirs), atol=1e-12)
     np.testing.assert_allclose(mine.tally.norm2, theirs.tally.norm2, atol=1e-9)
     np.testing.assert_allclose(mine.block_norms(), cast("BlockSketch", theirs).block_norms(), atol=1e-9)
+
+
+def test_scores_single_out_the_rows_that_no_class_explains() -> None:
+    X, y = rows([1000] * 3, 20)
+    batch, _ = contaminated(21, 0.2)
+    unknown = np.arange(len(batch)) >= len(batch) - 600
+    score = pp.AutoDFM(n_features=100).fit(X, y).score_unknown(batch)
+    assert score[unknown].mean() > 0.8 and score[~unknown].mean() < 0.05
+    assert abs(score.mean() - 0.2) < 0.03  # Σ over cells of Q(A) − Σ α̂_i P_i(A), where that is positive
 
 
 def test_parts_merge_travel_and_load() -> None:

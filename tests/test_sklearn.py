@@ -75,13 +75,11 @@ def inapplicable(estimator: Any) -> dict[str, str]:
             "check_n_features_in_after_fitting": STREAM,
             "check_fit_score_takes_y": STREAM,
         }
-    if isinstance(estimator, pp.AutoDFM):
-        return {**OF_QUANTIFIERS, weights: FOLDS}
     if isinstance(estimator, (pp.RFFM, pp.KMM)):
         chooses = estimator.bandwidth == "auto" and getattr(estimator, "kernel", None) != "energy"
         return {**OF_QUANTIFIERS, **({weights: MEDIAN} if chooses else {})}
     if isinstance(estimator, pp.DFM):
-        return OF_QUANTIFIERS
+        return {**OF_QUANTIFIERS, **({weights: FOLDS} if isinstance(estimator, pp.AutoDFM) else {})}
     if isinstance(estimator, Posterior):
         return {"check_dtype_object": OBJECTS, weights: FOLDS, "check_fit2d_1sample": ONE_ROW}
     if isinstance(estimator, Histogram):

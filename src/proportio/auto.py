@@ -30,6 +30,7 @@ from proportio.sketch import BlockSketch, Sketch
 from proportio.sources import Floats, OnMissing
 
 GIVEN_UP = 1.5  # familiar rows rejected for each unknown one, at most
+CHUNK = 8192
 FINER = 0.5  # of the bandwidth that Δ_min prefers: unlike it, contamination asks for a local kernel
 
 
@@ -73,7 +74,7 @@ class AutoDFM(DFM):
         self.n_jobs = n_jobs
 
     def partial_fit(self, X: Any, y: Any, classes: Sequence[Any] | None = None, sample_weight: Any = None) -> Self:
-        """Add a batch of labelled rows. The first trains the classifier and needs `classes`; later ones are embedded like a batch."""
+        """Add a batch of labelled rows. The first trains the classifier and needs `classes`; later ones embed as a batch does."""
         Quantifier.partial_fit(self, X, y, classes, sample_weight)
         self._end_training()
         return self
@@ -98,28 +99,31 @@ class AutoDFM(DFM):
     def bandwidth_(self) -> float | None:
         return self._parts()[1].sigma
 
+    def _method_name(self) -> str:
+        return "AutoDFM" if self.soft else "hard AutoDFM"
+
     def _parts(self) -> tuple[Typical, FeatureMap, float]:
         """The two maps, and the weight of the first."""
         stack = cast("Stack", self.features_)
         return cast("Typical", stack.maps_[0]), stack.maps_[1], float(stack.weights_[0])
 
     def _aligned(self, target: Sketch) -> tuple[Sketch, Sketch, Array]:
-        level = self._level(target) if self.soft else 0
-        if level == 0:
+        level = self._level(target) if self.soft else 1
+        if level == 1:
             return self.sketch_, target, self.gram_
         source, batch = self._at(self.sketch_, level), self._at(target, level)
         return source, batch, source.products(source)
 
     def _level(self, target: Sketch) -> int:
-        """The position of ρ̂."""
+        """The position of ρ̂ among 0 and `rejects`."""
         known = float(solve(GramSystem.of(self.sketch_, target, self.gram_), soft=True).alpha.sum())
-        return max(0, int(np.searchsorted(self._parts()[0].rejects, GIVEN_UP * (1 - known), side="right")) - 1)
+        return max(1, int(np.searchsorted(self._parts()[0].rejects, GIVEN_UP * (1 - known), side="right")))
 
     def _at(self, sketch: Sketch, level: int) -> BlockSketch:
         """The same sums with another ρ: its features, which are 0 or 1 a row, count in the place of the first's."""
         assert isinstance(sketch, BlockSketch)
         typical, _, weight = self._parts()
-        first, chosen = typical.columns_at(0), typical.columns_at(level)
+        first, chosen = typical.columns_at(1), typical.columns_at(level)
         amplitude = sketch.amplitude.copy()
         amplitude[first], amplitude[chosen] = 0, np.sqrt(weight)
         lost = sketch.sums[:, :, first].sum(axis=2) - sketch.sums[:, :, chosen].sum(axis=2)
@@ -127,6 +131,23 @@ class AutoDFM(DFM):
         share = np.divide(lost, tally.weight, out=np.zeros_like(lost), where=tally.weight > 0)
         norm2 = tally.norm2 - weight * tally.weight2 * share
         return replace(sketch, amplitude=amplitude, tally=replace(tally, norm2=norm2))
+
+    def _unexplained(self, rows: Floats, similarity: Array, target: Sketch) -> Array:
+        """1 − Σ α̂_i P_i(A)/Q(A) of the cell A of each row: its decision, and how typical it is of it."""
+        source, batch, G = self._aligned(target)
+        alpha = solve(GramSystem.of(source, batch, G), soft=True).alpha
+        known, seen = alpha @ self._cells(self.sketch_), self._cells(target)[0]
+        score = np.clip(1 - np.divide(known, seen, out=np.ones_like(seen), where=seen > 0), 0, 1)
+        typical = self._parts()[0]
+        parts = (slice(i, i + CHUNK) for i in range(0, len(rows), CHUNK))
+        return np.concatenate([typical.cells(typical._raw(rows[p], self.n_jobs)) @ score for p in parts])
+
+    def _cells(self, sketch: Sketch) -> Array:
+        """The share of each group in each cell, (groups, cells)."""
+        assert isinstance(sketch, BlockSketch)
+        typical = self._parts()[0]
+        levels = sketch.sums.sum(axis=1)[:, : typical.dim] / sketch.tally.totals[:, None]
+        return typical.cells(levels)
 
 
 def quantify(X: Any, y: Any, batch: Any, **options: Any) -> Estimate:

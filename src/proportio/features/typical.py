@@ -24,6 +24,7 @@ from proportio.sources import Floats
 from proportio.storage import Arrays
 
 REJECTS = (0.02, 0.05, 0.1, 0.2)
+UNBOUNDED = 1e300  # beyond every distance, and finite as all that a file holds
 POOLED = 0.02  # the least share of the pooled covariance in each class's own
 RIDGE = 1e-3  # of a column's variance: columns that are constant within a class stay harmless
 TRAIN_AT_MOST = 20_000  # rows that each member learns from; all rows are embedded
@@ -68,7 +69,7 @@ class Shapes:
 
 
 class Typical(OneHot):
-    """Φ(x) = e_{f(x)} 1{p(x) > ρ} for each ρ of `rejects`, of which the first counts and the others have amplitude 0.
+    """Φ(x) = e_{f(x)} 1{p(x) > ρ} for ρ = 0 and each of `rejects`, of which the first counts and all others have amplitude 0.
 
     The classifier (logistic regression by default) and the shapes of the classes are cross-fitted, so that no row is judged by what
     it has taught. The other ρ are kept in the sums for who wants to reject more once the batch is known, as `AutoDFM` does.
@@ -77,7 +78,7 @@ class Typical(OneHot):
     >>> y = np.repeat([0, 1], 200)
     >>> X = rng.normal(size=(400, 2)) + 4 * y[:, None]
     >>> phi = Typical().fit(X, y)
-    >>> phi.transform(np.array([[0.0, 0.0], [4.0, 4.0], [2.0, -9.0]]))[:, :2].tolist()
+    >>> phi.transform(np.array([[0.0, 0.0], [4.0, 4.0], [2.0, -9.0]]))[:, phi.columns_at(1)].tolist()
     [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]
     """
 
@@ -123,12 +124,13 @@ class Typical(OneHot):
         for k, shapes in enumerate(self.shapes_):
             rows = self.folds_ == k
             own[rows] = shapes.distances(X[rows], groups[rows])
-        self.thresholds_ = np.stack(
-            [_upper_quantiles(own[groups == i], w[groups == i], rejects) for i in range(groups.max() + 1)], axis=1
-        )
+        c = int(groups.max()) + 1
+        quantiles = [_upper_quantiles(own[groups == i], w[groups == i], rejects) for i in range(c)]
+        self.thresholds_ = np.vstack([np.full(c, UNBOUNDED), np.stack(quantiles, axis=1)])
 
     def _set(self, c: int) -> None:
-        self.amplitude_ = np.concatenate([np.ones(c), np.zeros(self.thresholds_.size - c)])
+        self.amplitude_ = np.zeros(self.thresholds_.size)
+        self.amplitude_[self.columns_at(1)] = 1
         self.bound_ = 1.0
 
     @property
@@ -137,8 +139,14 @@ class Typical(OneHot):
         return int(self.thresholds_.shape[1])
 
     def columns_at(self, level: int) -> slice:
-        """The features of one of the ρ."""
+        """The features of one ρ: 0 for ρ = 0, then those of `rejects`."""
         return slice(self.n_classes * level, self.n_classes * (level + 1))
+
+    def cells(self, levels: Array) -> Array:
+        """From features (or their means) those of disjoint cells: decided i, and typical beyond one ρ but not the next."""
+        nested = levels.reshape(len(levels), -1, self.n_classes)
+        outer = np.concatenate([nested[:, 1:], np.zeros_like(nested[:, :1])], axis=1)
+        return np.asarray((nested - outer).reshape(len(levels), -1))
 
     def _raw(self, X: Floats, n_jobs: int | None) -> Floats:
         X64 = X.astype(np.float64, copy=False)
@@ -172,7 +180,7 @@ class Typical(OneHot):
 
     def _read(self, meta: dict[str, Any], arrays: Arrays) -> None:
         self.rejects, self.cv = tuple(meta["rejects"]), 5
-        levels, c, d = len(self.rejects), arrays["thresholds"].shape[-1], meta["n_columns"]
+        levels, c, d = len(self.rejects) + 1, arrays["thresholds"].shape[-1], meta["n_columns"]
         parts = {f"means.{k}": (c, d) for k in range(meta["members"])}
         roots = {f"roots.{k}": (c, d, d) for k in range(meta["members"])}
         check_parts(arrays, {"thresholds": (levels, c), **parts, **roots})
