@@ -140,7 +140,9 @@ class AutoDFM(DFM):
         score = np.clip(1 - np.divide(known, seen, out=np.ones_like(seen), where=seen > 0), 0, 1)
         typical = self._parts()[0]
         parts = (slice(i, i + CHUNK) for i in range(0, len(rows), CHUNK))
-        return np.concatenate([typical.cells(typical._raw(rows[p], self.n_jobs)) @ score for p in parts])
+        return np.concatenate(
+            [typical.cells(np.asarray(typical._raw(rows[p], self.n_jobs), dtype=np.float64)) @ score for p in parts]
+        )
 
     def _cells(self, sketch: Sketch) -> Array:
         """The share of each group in each cell, (groups, cells)."""
