@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from proportio.methods import BBSE, DFM, RFFM
     from proportio.models import load
     from proportio.sketch import Sketch
+    from proportio.sources import Source, scan
 
 __version__ = "0.1.0"
 
@@ -43,6 +44,8 @@ _HOME = {
     "RFFM": "methods",
     "correct": "correction",
     "load": "models",
+    "Source": "sources",
+    "scan": "sources",
     "Estimate": "estimate",
     "Sketch": "sketch",
     **dict.fromkeys(
@@ -77,9 +80,11 @@ __all__ = [
     "ProportioError",
     "ProportioWarning",
     "Sketch",
+    "Source",
     "correct",
     "features",
     "load",
+    "scan",
 ]
 
 

@@ -67,6 +67,9 @@ class DFM(Quantifier):
         self.features_ = phi
         self._map_id = phi.identity()
 
+    def _end_training(self) -> None:
+        self.features_.folds_ = None
+
     def partial_fit(self, X: Any, y: Any, classes: Sequence[Any] | None = None, sample_weight: Any = None) -> Self:
         """Add a batch of labelled rows. The first call needs `classes`; it also fixes scaling and bandwidth."""
         settled = getattr(self.features, "cv", "prefit") if hasattr(self, "features") else "prefit"

@@ -10,42 +10,33 @@ import os
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from proportio import intervals, storage
-from proportio._compiled.threads import resolve_jobs
-from proportio.errors import InputError, MismatchError, NotFittedError, ProportioWarning
+from proportio.engines.local import Part, Progress, fold
+from proportio.errors import MismatchError, NotFittedError, ProportioWarning
 from proportio.estimate import Diagnostics, Estimate
 from proportio.evidence import Blocks, Evidence
+from proportio.fitting import Fits, Groups, Labels
 from proportio.gram import GramSystem, delta_min, lambda_min, unbiased
 from proportio.labelled import UsesLabels
 from proportio.simplex import Solution, solve
 from proportio.sketch import Sketch, plain
-from proportio.sources import (
-    Columns,
-    Floats,
-    OnMissing,
-    Rows,
-    is_batches,
-    read_batches,
-    read_labels,
-    read_rows,
-    read_weights,
-)
+from proportio.sources import Columns, Floats
 
 Array = npt.NDArray[np.float64]
-Labels = npt.NDArray[Any]
-Groups = npt.NDArray[np.int32]
+
+__all__ = ["Array", "Groups", "Labels", "Quantifier"]
 
 
-class Quantifier(UsesLabels, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no type hints
+class Quantifier(UsesLabels, Fits, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no type hints
     """Fits on labelled rows, then tells the class shares of unlabelled batches.
 
     After `fit`: `classes_`, `n_features_in_`, `feature_names_in_` (if the columns had names), `sketch_` (the reference,
@@ -54,22 +45,12 @@ class Quantifier(UsesLabels, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
 
     soft: bool
     positive: bool
-    on_missing: OnMissing
-    n_jobs: int | None
 
     classes_: Labels
     columns_: Columns
     sketch_: Sketch
 
     # -- what a concrete quantifier defines ------------------------------------------------------------------
-
-    @abstractmethod
-    def _fit_map(self, X: Floats, y: Labels, weights: Array | None, columns: Columns) -> None:
-        """Fit Φ on the reference."""
-
-    @abstractmethod
-    def _sketch(self, X: Floats, groups: Groups | None, weights: Array | None, start: int, onto: Any) -> Sketch:
-        """Sketch rows, after those of `onto`: of the classes where `groups` gives their indices, of a batch where None."""
 
     @abstractmethod
     def _similarity(self, X: Floats, sketch: Sketch) -> Array:
@@ -97,89 +78,6 @@ class Quantifier(UsesLabels, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
     def _n_features_out(self) -> int | None:
         return None
 
-    # -- fitting ---------------------------------------------------------------------------------------------
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit on reference rows X (array or frame) with one label each; `sample_weight` counts a row several times."""
-        began = time.perf_counter()
-        rows, labels, weights = self._read_reference(X, y, sample_weight, None)
-        self._begin(rows, labels, weights, np.unique(labels))
-        self._extend(rows.values, labels, weights, start=0)
-        self.sketch_.require_rows()
-        self._timings = {"fit": time.perf_counter() - began}
-        return self
-
-    def partial_fit(self, X: Any, y: Any, classes: Sequence[Any] | None = None, sample_weight: Any = None) -> Self:
-        """Add a batch of labelled rows. The first call needs `classes`; it also fixes scaling and bandwidth."""
-        first = not hasattr(self, "classes_")
-        if first and classes is None:
-            raise InputError("the first call of partial_fit needs classes=[...]: all labels that may ever come.")
-        expected = None if first else self.columns_
-        rows, labels, weights = self._read_reference(X, y, sample_weight, expected)
-        if first:
-            self._begin(rows, labels, weights, np.unique(np.asarray(classes)))
-        elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
-            raise MismatchError(f"classes={list(classes)!r} differ from the first call's {self.classes_.tolist()!r}.")
-        self._extend(rows.values, labels, weights, start=self.sketch_.n_rows if hasattr(self, "sketch_") else 0)
-        return self
-
-    def _read_reference(
-        self, X: Any, y: Any, sample_weight: Any, expected: Columns | None
-    ) -> tuple[Rows, Labels, Array | None]:
-        rows = read_rows(X, expected=expected, on_missing=self._checked_on_missing())
-        n = len(rows.values) + rows.dropped
-        labels = rows.keep(read_labels(y, n))
-        weights = rows.keep(read_weights(sample_weight, n))
-        assert labels is not None
-        return rows, labels, weights
-
-    def _begin(self, rows: Rows, labels: Labels, weights: Array | None, classes: Labels) -> None:
-        """Forget what was fitted before; learn the columns, the classes and Φ."""
-        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
-            delattr(self, name)
-        if len(classes) < 2:
-            raise InputError(
-                f"the reference has one class only ({classes.tolist()[0]!r}), so its share would be 1 whatever the batch: "
-                "a quantifier needs rows of 2 classes or more."
-            )
-        self._check_known(labels, classes)
-        self._fit_map(rows.values, labels, weights, rows.columns)
-        self._set_columns(rows.columns)
-        self.classes_ = classes
-        self._dropped = 0
-
-    def _set_columns(self, columns: Columns) -> None:
-        self.columns_ = columns
-        self.n_features_in_ = columns.count
-        if columns.names is not None:
-            self.feature_names_in_ = np.asarray(columns.names, dtype=object)
-
-    def _extend(self, X: Floats, labels: Labels, weights: Array | None, start: int) -> None:
-        self._check_known(labels, self.classes_)
-        groups = np.searchsorted(self.classes_, labels).astype(np.int32)
-        self.sketch_ = self._sketch(X, groups, weights, start, getattr(self, "sketch_", None))
-        self._gram: Array | None = None
-
-    @staticmethod
-    def _check_known(labels: Labels, classes: Labels) -> None:
-        unseen = [plain(v) for v in np.unique(labels) if v not in classes]
-        if unseen:
-            raise InputError(
-                f"y has labels that are not among the classes: {', '.join(map(repr, unseen[:5]))}; "
-                f"the classes are {classes.tolist()!r}. Name every label in the first call's `classes`."
-            )
-
-    def _checked_on_missing(self) -> OnMissing:
-        if self.on_missing not in ("raise", "drop"):
-            raise InputError(f"on_missing={self.on_missing!r} is neither 'raise' nor 'drop'.")
-        try:
-            resolve_jobs(self.n_jobs)
-        except (ValueError, TypeError) as error:
-            raise InputError(
-                f"n_jobs={self.n_jobs!r} must be None, -1 or a positive whole number of threads."
-            ) from error
-        return self.on_missing
-
     def _check_fitted(self) -> None:
         if not hasattr(self, "classes_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit(X, y) first.")
@@ -197,32 +95,35 @@ class Quantifier(UsesLabels, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
             self._gram = self.sketch_.products(self.sketch_)
         return self._gram
 
-    def sketch(self, X: Any, *, sample_weight: Any = None, start: int = 0) -> Sketch:
-        """Reduce a batch (one table, or an iterator of tables) to its sketch; sketches of parts add up.
+    def sketch(self, X: Any, *, sample_weight: Any = None, start: int = 0, progress: Progress | None = None) -> Sketch:
+        """Reduce a batch (a table, an iterator of tables, or a source) to its sketch; sketches of parts add up.
 
-        `start` is the position of the first row within a larger source, if the batch is a part of one.
+        `start` is the position of the first row within a larger source, if the batch is a part of one. `progress(done, total)`
+        is called with the rows done and all of them (None if unknown), a batch at a time.
         """
-        return self._sketch_batch(X, sample_weight, start)[0]
+        return self._reduce(X, sample_weight, start, progress)[0]
 
-    def _sketch_batch(self, X: Any, sample_weight: Any, start: int) -> tuple[Sketch, int]:
+    def _reduce(
+        self, X: Any, sample_weight: Any = None, start: int = 0, progress: Progress | None = None
+    ) -> tuple[Sketch, int]:
+        """A batch as its sketch, and how many of its rows were dropped."""
         self._check_fitted()
-        if sample_weight is not None and is_batches(X):
-            raise InputError(
-                "sample_weight goes with one table; sketch the weighted tables apart and add the sketches."
-            )
-        sketch: Sketch | None = None
-        dropped = 0
-        for rows in read_batches(X, expected=self.columns_, on_missing=self._checked_on_missing()):
-            weights = rows.keep(read_weights(sample_weight, len(rows.values) + rows.dropped))
-            sketch = self._sketch(rows.values, None, weights, start, sketch)
-            start += len(rows.values)
-            dropped += rows.dropped
-        assert sketch is not None  # read_batches refuses an empty source
-        return sketch, dropped
+        part: Part = fold(
+            lambda X, weights, start, onto: self._sketch(X, None, weights, start, onto),
+            X,
+            columns=self.columns_,
+            on_missing=self._checked_on_missing(),
+            sample_weight=sample_weight,
+            start=start,
+            n_jobs=self.n_jobs,
+            progress=progress,
+        )
+        assert part.sketch is not None  # an empty source is refused
+        return part.sketch, part.dropped
 
     def predict(self, X: Any) -> Array:
         """The class shares of a batch, in the order of `classes_`."""
-        target = X if isinstance(X, Sketch) else self._sketch_batch(X, None, 0)[0]
+        target = X if isinstance(X, Sketch) else self._reduce(X)[0]
         return self._match(target)[0].alpha
 
     def _match(self, target: Sketch) -> tuple[Solution, Diagnostics, Blocks]:
@@ -234,10 +135,13 @@ class Quantifier(UsesLabels, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
             warnings.warn(message, ProportioWarning, stacklevel=3)
         return solution, diagnostics, Blocks(self.sketch_, target, system, self.soft)
 
-    def estimate(self, X: Any, *, sample_weight: Any = None) -> Estimate:
-        """The shares of a batch: a table, an iterator of tables, or a sketch that this model made."""
+    def estimate(self, X: Any, *, sample_weight: Any = None, progress: Progress | None = None) -> Estimate:
+        """The shares of a batch: a table, an iterator of tables, a source, or a sketch that this model made.
+
+        `progress` is called as by `sketch`.
+        """
         began = time.perf_counter()
-        target, dropped = (X, 0) if isinstance(X, Sketch) else self._sketch_batch(X, sample_weight, 0)
+        target, dropped = (X, 0) if isinstance(X, Sketch) else self._reduce(X, sample_weight, 0, progress)
         sketched = time.perf_counter()
         solution, diagnostics, blocks = self._match(target)
         done = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Where rows come from: arrays and data frames in, clean float matrices out.
+"""One table: an array, a data frame or an Arrow table in, a clean float matrix out.
 
 The boundary of the library. Everything behind it may rely on a two-dimensional float32 or float64 array,
 finite throughout, with the columns that the model knows, in the model's order.
@@ -6,8 +6,6 @@ finite throughout, with the columns that the model knows, in the model's order.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -16,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from proportio.errors import InputError, InputTypeError, MismatchError
+from proportio.sources import arrow
 
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 OnMissing: TypeAlias = Literal["raise", "drop"]
@@ -57,7 +56,7 @@ def read_rows(
     owner: str = "model",
 ) -> Rows:
     """Validate one table against the columns `expected` of `owner` (if any) and return it as floats."""
-    rows = _read_table(X, what, expected, on_missing, owner)
+    rows = read_table(X, what, expected, on_missing, owner)
     if not len(rows.values):
         raise InputError(
             f"every row of {what} has a NaN or infinity: nothing is left after dropping {rows.dropped} of {rows.dropped} rows. "
@@ -66,7 +65,8 @@ def read_rows(
     return rows
 
 
-def _read_table(X: Any, what: str, expected: Columns | None, on_missing: OnMissing, owner: str) -> Rows:
+def read_table(X: Any, what: str, expected: Columns | None, on_missing: OnMissing, owner: str) -> Rows:
+    """`read_rows`, for a table that may lose all its rows to "drop"."""
     values, names = _as_array(X, what)
     columns = Columns(values.shape[1], names)
     if expected is not None:
@@ -80,144 +80,13 @@ def _read_table(X: Any, what: str, expected: Columns | None, on_missing: OnMissi
     return Rows(values if kept is None else values[kept], columns, kept)
 
 
-def is_batches(X: Any) -> bool:
-    """An iterator is a source of batches; anything else is one table."""
-    return isinstance(X, Iterator)
-
-
-def read_batches(X: Any, *, expected: Columns, on_missing: OnMissing, owner: str = "model") -> Iterator[Rows]:
-    """One table, or every table of an iterator that has rows, validated; a batch may lose all its rows to "drop"."""
-    if not is_batches(X):
-        yield read_rows(X, expected=expected, on_missing=on_missing, owner=owner)
-        return
-    n_rows = dropped = 0
-    for i, batch in enumerate(X):
-        if hasattr(batch, "__len__") and len(batch) == 0:
-            continue
-        rows = _read_table(batch, f"batch {i}", expected, on_missing, owner)
-        n_rows, dropped = n_rows + len(rows.values), dropped + rows.dropped
-        yield rows
-    if not n_rows:
-        why = f"all {dropped} rows have a NaN or infinity" if dropped else "0 samples in all its batches"
-        raise InputError(
-            f"the source gave no rows: {why}. Check the filter, the path, or whether the iterator is used up."
-        )
-
-
-def read_labels(y: Any, n_rows: int | None, what: str = "y") -> npt.NDArray[Any]:
-    """Labels as a one-dimensional array of integers, booleans or strings, none of them missing."""
-    if y is None:
-        raise InputError("the reference needs labels: y is None, but this estimator requires y to be passed.")
-    labels = _from_sequence(y) if isinstance(y, (list, tuple)) else np.asarray(y)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.ndim != 1:
-        raise InputError(
-            f"{what} must be one column of labels, got an array of shape {labels.shape}: give one label a row, as {what}[:, k]."
-        )
-    if n_rows is not None and len(labels) != n_rows:
-        raise InputError(
-            f"{what} has {len(labels)} labels but X has {n_rows} rows: inconsistent numbers of samples. "
-            "Give one label for each row of X, in the same order."
-        )
-    if labels.dtype.kind == "O":
-        labels = _from_objects(labels, what)
-    if labels.dtype.kind == "f":
-        missing = int((~np.isfinite(labels)).sum())
-        if missing:
-            raise InputError(f"{what} contains {missing} NaN or infinity: label these rows or leave them out.")
-        if (labels != np.rint(labels)).any():
-            raise InputError(
-                f"Unknown label type: {what} holds real numbers such as {labels[labels != np.rint(labels)][0]}. "
-                "Classes are integers, booleans or strings; np.digitize makes classes of numbers."
-            )
-    if labels.dtype.kind == "T":
-        labels = labels.astype(str)
-    if labels.dtype.kind == "S":
-        raise InputTypeError(
-            f"Unknown label type: {what} holds bytes ({labels.dtype}), which no JSON can carry: "
-            f"decode them, np.char.decode({what})."
-        )
-    if labels.dtype.kind not in "biufU":
-        raise InputTypeError(
-            f"Unknown label type: {what} has dtype {labels.dtype}; use integers, booleans or strings, "
-            f"for example {what}.astype(str)."
-        )
-    return labels
-
-
-def _from_sequence(y: Sequence[Any]) -> npt.NDArray[Any]:
-    """A list as NumPy reads it, but with None, NaN and mixed types kept for `_from_objects` to see."""
-    if any(isinstance(v, (str, bytes)) or v is None for v in y):
-        out = np.empty(len(y), dtype=object)
-        out[:] = y
-        return out
-    try:
-        return np.asarray(y)
-    except ValueError as error:  # ragged
-        raise InputError(f"y must be one column of labels, got lists of different lengths ({error}).") from error
-
-
-def _from_objects(labels: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
-    missing = sum(1 for v in labels if _is_missing(v))
-    if missing:
-        raise InputError(f"{what} contains {missing} missing labels (None or NaN): label these rows or leave them out.")
-    kinds = {_label_type(v) for v in labels}
-    if len(kinds) > 1:
-        raise InputTypeError(
-            f"{what} mixes labels of types {', '.join(sorted(kinds))}: use one type, for example {what}.astype(str)."
-        )
-    return np.asarray(list(labels)) if len(labels) else labels.astype(str)
-
-
-def _label_type(v: Any) -> str:
-    for name, kinds in (
-        ("str", str),
-        ("bool", (bool, np.bool_)),
-        ("int", (int, np.integer)),
-        ("float", (float, np.floating)),
-    ):
-        if isinstance(v, kinds):
-            return name
-    return type(v).__name__
-
-
-def read_weights(weights: Any, n_rows: int) -> npt.NDArray[np.float64] | None:
-    """One finite, non-negative number a row, not all zero; None means one each."""
-    if weights is None:
-        return None
-    w = np.asarray(weights)
-    if w.dtype.kind not in "biuf":
-        raise InputTypeError(f"sample_weight must be numbers, got dtype {w.dtype}: give one number a row, or None.")
-    w = w.astype(np.float64)
-    if w.ndim == 0:
-        w = np.full(n_rows, float(w))
-    if w.shape != (n_rows,):
-        raise InputError(f"sample_weight has shape {w.shape} but there are {n_rows} rows: give one weight a row.")
-    if not np.isfinite(w).all():
-        raise InputError(
-            f"sample_weight contains NaN or infinity in {int((~np.isfinite(w)).sum())} rows: give these rows a weight, or 0."
-        )
-    if (w < 0).any():
-        raise InputError(
-            f"sample_weight is negative in {int((w < 0).sum())} rows (lowest {w.min():g}): "
-            "a weight counts how many rows a row stands for, so it must be zero or more."
-        )
-    if not w.any():
-        raise InputError(
-            "sample_weight is zero in every row: nothing is left to count. Give some row a weight above 0."
-        )
-    return w
-
-
-def _is_missing(label: Any) -> bool:
-    """None, NaN, and the missing values of pandas."""
-    if isinstance(label, float):
-        return math.isnan(label)
-    return label is None or type(label).__name__ in ("NAType", "NaTType")
-
-
 def _as_array(X: Any, what: str) -> tuple[Floats, tuple[str, ...] | None]:
+    if arrow.is_table(X):
+        names = tuple(X.schema.names)
+        twice = [n for n in dict.fromkeys(names) if names.count(n) > 1]
+        if twice:
+            raise InputError(f"{what} has two columns of one name: {twice[0]!r}. Rename one of them.")
+        return _as_floats(arrow.as_matrix(X, what), what), names
     try:
         frame = nw.from_native(X, pass_through=True)
     except nw.exceptions.DuplicateError as error:
@@ -325,9 +194,9 @@ def _check_columns(got: Columns, expected: Columns, what: str, owner: str) -> No
 def _check_finite(
     values: Floats, names: tuple[str, ...] | None, what: str, on_missing: OnMissing
 ) -> npt.NDArray[np.bool_] | None:
-    finite: npt.NDArray[np.bool_] = (values > -LARGEST) & (values < LARGEST)  # NaN is neither
-    if finite.all():
+    if values.max() < LARGEST and values.min() > -LARGEST:  # neither is true of NaN, and neither makes a copy
         return None
+    finite: npt.NDArray[np.bool_] = (values > -LARGEST) & (values < LARGEST)
     kept: npt.NDArray[np.bool_] = np.all(finite, axis=1)
     if on_missing == "drop":
         return kept
