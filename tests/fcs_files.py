@@ -44,10 +44,11 @@ def fcs(
     text |= {k if k.startswith("_") or k == "SPILL" else f"${k}": v for k, v in keywords.items()}
     text = {k: str(v) for k, v in text.items() if v is not None}
     width = 12  # of an offset, padded with blanks
-    given = {k: text[k] for k in ("$BEGINDATA", "$ENDDATA") if k.removeprefix("$") in keywords}
+    own = [k for k in ("$BEGINDATA", "$ENDDATA") if text.get(k) == ""]
 
     def body(begin: int, end: int) -> bytes:
-        words = text | {"$BEGINDATA": f"{begin:<{width}}", "$ENDDATA": f"{end:<{width}}"} | given
+        places = {"$BEGINDATA": f"{begin:<{width}}", "$ENDDATA": f"{end:<{width}}"}
+        words = text | {k: places[k] for k in own}
         pairs = separator.join(f"{k}{separator}{v.replace(separator, separator * 2)}" for k, v in words.items())
         return f"{separator}{pairs}{separator}".encode()
 

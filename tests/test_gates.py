@@ -62,7 +62,9 @@ def test_a_gate_that_does_not_parse_shows_the_place_and_the_grammar(text: str, s
     assert says in message and f"(character {place})" in message and "write shift, unknown > 0.05" in message
 
 
-@given(st.text(alphabet=st.sampled_from("shiftunkowar:'\"\\<>=.0159e%- \n\té\ud800"), max_size=30) | st.text(max_size=40))
+@given(
+    st.text(alphabet=st.sampled_from("shiftunkowar:'\"\\<>=.0159e%- \n\té\ud800"), max_size=30) | st.text(max_size=40)
+)
 def test_any_text_is_a_gate_or_an_error_of_ours(text: str) -> None:
     try:
         gate = parse(text)
@@ -83,7 +85,9 @@ def estimate(low: float, point: float, high: float, verdict: str = "label shift 
         classes=np.array(["a", "b"]),
         proportions=np.array([1 - point, point]),
         unknown=point,
-        interval=lambda level, of="proportions": np.array([low, high]) if of == "unknown" else np.array([[0, 1], [low, high]]),
+        interval=lambda level, of="proportions": (
+            np.array([low, high]) if of == "unknown" else np.array([[0, 1], [low, high]])
+        ),
         label_shift_test=lambda: SimpleNamespace(verdict=verdict, pvalue=0.01, effect_size=point, tolerance=0.1),
     )
 

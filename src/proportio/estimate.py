@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -212,18 +212,18 @@ class Estimate(Uncertainty):
 
     # -- for people ------------------------------------------------------------------------------------------
 
-    def _limits(self) -> Array | None:
-        """The 95% intervals where the estimate has what they take, the unknown share's last."""
+    def _limits(self, level: float = display.LEVEL) -> Array | None:
+        """The intervals where the estimate has what they take, the unknown share's last."""
         if self.blocks is None and "evidence" not in self.__dict__:
             return None
-        shares = intervals.interval(self.evidence, display.LEVEL)
-        return np.vstack([shares, intervals.unknown_interval(self.evidence, display.LEVEL)]) if self.soft else shares
+        shares = intervals.interval(self.evidence, level)
+        return np.vstack([shares, intervals.unknown_interval(self.evidence, level)]) if self.soft else shares
 
-    def _lines(self) -> list[display.Line]:
+    def _lines(self, level: float = display.LEVEL) -> list[display.Line]:
         names = [str(k) for k in self.classes] + (["(unknown)"] if self.soft else [])
         shares = [*self.proportions.tolist(), *([self.unknown] if self.soft else [])]
         priors = [*self.source_prior.tolist(), *([None] if self.soft else [])]
-        limits = self._limits()
+        limits = self._limits(level)
         ranges = [None] * len(names) if limits is None else [(float(low), float(high)) for low, high in limits]
         return [display.Line(*line) for line in zip(names, shares, ranges, priors, strict=True)]
 
@@ -232,10 +232,18 @@ class Estimate(Uncertainty):
         return status + [f"note: {w}" for w in self.diagnostics.warnings if w != self.diagnostics.status]
 
     def __repr__(self) -> str:
+        return self.describe()
+
+    def describe(self, level: float = display.LEVEL) -> str:
+        """The table of shares as text, with intervals of this level."""
         rows = f"{self.n_target:,} rows"
         if self.dropped:
             rows += f" ({self.dropped:,} incomplete rows dropped)"
-        return display.text(f"Estimate by {self.method} of {rows}", self._lines(), self._notes())
+        return display.text(f"Estimate by {self.method} of {rows}", self._lines(level), self._notes(), level)
+
+    def without_blocks(self) -> Estimate:
+        """The same answer without its block sums, half a megabyte: all but the bootstrap still works."""
+        return replace(self, blocks=None)._with(self.evidence, self.residual)
 
     def _repr_html_(self) -> str:
         return display.page(f"{self.method}, {self.n_target:,} rows", self._lines(), self._notes())

@@ -50,6 +50,7 @@ def from_bytes(data: bytes, *, where: str = "the bytes given", supply: Any = Non
         names = meta["columns"]["names"]
         model._set_columns(Columns(meta["columns"]["count"], None if names is None else tuple(names)))
         model.classes_ = np.array(meta["classes"]["values"], dtype=np.dtype(meta["classes"]["dtype"]))
+        model.reading_ = dict(meta.get("reading", {}))
         model._gram = None
     except FileError:
         raise

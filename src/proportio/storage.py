@@ -90,7 +90,9 @@ def write_all(files: Mapping[str | os.PathLike[str], bytes]) -> None:
                 f.write(data)
                 f.flush()
                 os.fsync(f.fileno())
-            beside[target].chmod(0o666 & ~_umask())  # a temporary file is private, a result is for whom the user lets in
+            beside[target].chmod(
+                0o666 & ~_umask()
+            )  # a temporary file is private, a result is for whom the user lets in
         for target, written in beside.items():
             written.replace(target)
     except OSError as error:

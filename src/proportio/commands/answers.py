@@ -1,7 +1,7 @@
 """Estimates as the command prints and writes them: tables for people, JSON for programs, tidy CSV for tables of many samples.
 
-    CSV    sample, class, share, low, high, count, source_share: one line for each sample and class; count = share × rows
-    JSON   the estimate's own (`Estimate.from_json` reads it), with sample, level, intervals, label_shift and gates beside
+CSV    sample, class, share, low, high, count, source_share: one line for each sample and class; count = share × rows
+JSON   the estimate's own (`Estimate.from_json` reads it), with sample, level, intervals, label_shift and gates beside
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,12 +81,11 @@ class Answer:
         return f"{self.estimate.describe(self.level)}\n{self.test.verdict}: {self.test.explanation}"
 
 
-def as_json(answers: Sequence[Answer], many: bool) -> str:
-    """One object, or with many samples one a line."""
-    kept = [a.to_dict() for a in answers]
+def as_json(objects: Sequence[Mapping[str, Any]], many: bool) -> str:
+    """One object, or of many samples one a line."""
     if many:
-        return "".join(json.dumps(d, allow_nan=False, ensure_ascii=False) + "\n" for d in kept)
-    return json.dumps(kept[0], allow_nan=False, ensure_ascii=False, indent=1) + "\n"
+        return "".join(json.dumps(d, allow_nan=False, ensure_ascii=False) + "\n" for d in objects)
+    return json.dumps(objects[0], allow_nan=False, ensure_ascii=False, indent=1) + "\n"
 
 
 def as_csv(answers: Sequence[Answer]) -> str:

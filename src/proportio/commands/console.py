@@ -113,7 +113,12 @@ class Progress:
             from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
             from rich.progress import Progress as Bar
 
-            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,.0f}"), TimeRemainingColumn())
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.completed:,.0f}"),
+                TimeRemainingColumn(),
+            )
             self._bar = Bar(*columns, console=Terminal(stderr=True), transient=True)
             self._bar.start()
             self._bar.add_task(self.what, total=total)

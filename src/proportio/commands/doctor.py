@@ -20,9 +20,9 @@ FORMATS = {"csv, parquet, arrow": "pyarrow", "h5ad": "anndata", "report": "jinja
 
 def findings() -> dict[str, Any]:
     """Versions, threads, engines, formats and the cache of compiled kernels."""
-    from proportio import _compiled
-
     import numba
+
+    from proportio import _compiled
 
     cache = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(_compiled.__file__).parent / "__pycache__")
     kernels = list(cache.rglob("*.nbc")) if cache.is_dir() else []
@@ -31,7 +31,11 @@ def findings() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "versions": {name: _version(name) for name in CORE},
-        "threads": {"processors": os.cpu_count(), "used": int(numba.get_num_threads()), "layer": numba.config.THREADING_LAYER},
+        "threads": {
+            "processors": os.cpu_count(),
+            "used": int(numba.get_num_threads()),
+            "layer": numba.config.THREADING_LAYER,
+        },
         "engines": {"local": version("numba"), **{name: _version(package) for name, package in ENGINES.items()}},
         "formats": {"fcs": version("proportio"), **{name: _version(package) for name, package in FORMATS.items()}},
         "kernels": {

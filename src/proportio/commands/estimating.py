@@ -19,20 +19,26 @@ if TYPE_CHECKING:
     from proportio.quantifier import Quantifier
 
 ModelPath = Annotated[Path | None, typer.Option("--model", help="A model that `proportio fit` saved.")]
-ReferencePath = Annotated[Path | None, typer.Option("--reference", help="Labelled rows to fit on, in the place of --model.")]
+ReferencePath = Annotated[
+    Path | None, typer.Option("--reference", help="Labelled rows to fit on, in the place of --model.")
+]
 LabelOption = Annotated[str | None, typer.Option("--label", "-l", help="The column of labels in the reference.")]
 Level = Annotated[float, typer.Option("--level", help="The level of the intervals.")]
 By = Annotated[
-    str | None, typer.Option("--by", help="A column that tells samples apart, or 'file': a sample a file. One estimate each.")
+    str | None,
+    typer.Option("--by", help="A column that tells samples apart, or 'file': a sample a file. One estimate each."),
 ]
 FailOn = Annotated[
     list[str] | None,
     typer.Option(
-        "--fail-on", help="Exit with 1 if: shift, 'unknown > 0.05', 'share:fraud > 0.03'. Repeat for more; the interval decides."
+        "--fail-on",
+        help="Exit with 1 if: shift, 'unknown > 0.05', 'share:fraud > 0.03'. Repeat for more; the interval decides.",
     ),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Gates by the point estimate in the place of the interval.")]
-Json = Annotated[Path | None, typer.Option("--json", help="Write JSON to this file, - for stdout; with --by one line a sample.")]
+Json = Annotated[
+    Path | None, typer.Option("--json", help="Write JSON to this file, - for stdout; with --by one line a sample.")
+]
 
 
 def estimate(
@@ -44,7 +50,9 @@ def estimate(
     level: Level = 0.95,
     by: By = None,
     json: Json = None,
-    csv: Annotated[Path | None, typer.Option("--csv", help="Write the tidy table, one line for each sample and class.")] = None,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", help="Write the tidy table, one line for each sample and class.")
+    ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write a report that opens in any browser.")] = None,
     fail_on: FailOn = None,
     strict: Strict = False,
@@ -78,7 +86,9 @@ def estimate(
         Outputs(json, csv, html, inputs=[*batch, model, reference])
         if model is not None:
             if label is not None or features is not None:
-                raise InputError("--label and --features go with --reference: a model knows its classes and its columns.")
+                raise InputError(
+                    "--label and --features go with --reference: a model knows its classes and its columns."
+                )
             fitted = load(model)
             _only_stored(method, n_features, bandwidth, kernel)
         else:
@@ -94,7 +104,7 @@ def estimate(
         if csv is not None:
             written[csv] = answers.as_csv(found)
         if json is not None:
-            written[json] = answers.as_json(found, many=by is not None)
+            written[json] = answers.as_json([a.to_dict() for a in found], many=by is not None)
         Outputs.write(written)
         if json != STDOUT:
             typer.echo(found[0].text() if by is None else answers.as_table(found))
@@ -123,7 +133,7 @@ def check(
         found = list(_answers(load(model), batch, by, how, 0.95, wanted, strict, console))
         if json is not None:
             tests = [{**({} if a.sample is None else {"sample": a.sample}), **a.test.to_dict()} for a in found]
-            Outputs.write({json: answers.lines_of(tests, many=by is not None)})
+            Outputs.write({json: answers.as_json(tests, many=by is not None)})
         if json != STDOUT:
             for a in found:
                 typer.echo(f"{'' if a.sample is None else f'{a.sample}: '}{a.test}")

@@ -36,32 +36,42 @@ class Missing(StrEnum):
 
 
 MethodOption = Annotated[
-    Method, typer.Option("--method", "-m", help="rffm: random Fourier features; kmm: exact kernels; bbse: a classifier.")
+    Method,
+    typer.Option("--method", "-m", help="rffm: random Fourier features; kmm: exact kernels; bbse: a classifier. rffm unless told."),
 ]
-Soft = Annotated[bool, typer.Option("--soft/--hard", help="Leave room for a share that no class explains, or do not.")]
+Soft = Annotated[
+    bool | None, typer.Option("--soft/--hard", help="Leave room for a share that no class explains (the default), or do not.")
+]
 NFeatures = Annotated[int | None, typer.Option("--n-features", min=2, help="rffm: features, 1000 unless told.")]
 Bandwidth = Annotated[str | None, typer.Option("--bandwidth", help="rffm, kmm: auto, median, or a number.")]
-KernelOption = Annotated[Kernel | None, typer.Option("--kernel", help="rffm, kmm: gaussian unless told; energy of kmm only.")]
-Seed = Annotated[int, typer.Option("--seed", help="The seed of everything random.")]
+KernelOption = Annotated[
+    Kernel | None, typer.Option("--kernel", help="rffm, kmm: gaussian unless told; energy of kmm only.")
+]
+Seed = Annotated[int | None, typer.Option("--seed", help="The seed of everything random, 0 unless told.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; all unless told.")]
 OnMissing = Annotated[Missing, typer.Option("--on-missing", help="Rows with NaN: refuse them, or drop and count them.")]
 
 
 def build(
-    method: Method,
-    soft: bool,
+    method: Method | None,
+    soft: bool | None,
     n_features: int | None,
     bandwidth: str | None,
     kernel: Kernel | None,
-    seed: int,
+    seed: int | None,
     jobs: int | None,
-    on_missing: Missing,
+    on_missing: Missing | None,
 ) -> Quantifier:
     """The model that the options describe, not fitted yet."""
     import proportio as pp
     from proportio.errors import InputError
 
-    given: dict[str, Any] = {"n_features": n_features, "bandwidth": _bandwidth(bandwidth), "kernel": kernel and kernel.value}
+    given: dict[str, Any] = {
+        "n_features": n_features,
+        "bandwidth": _bandwidth(bandwidth),
+        "kernel": kernel and kernel.value,
+    }
+    method = method or Method.rffm
     takes = {Method.rffm: set(given), Method.kmm: {"bandwidth", "kernel"}, Method.bbse: set()}[method]
     stray = [k for k, v in given.items() if v is not None and k not in takes]
     if stray or (method is Method.rffm and kernel is Kernel.energy):
@@ -107,14 +117,14 @@ def fit(
     label: reading.Label,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file for the model, such as ref.safetensors.")],
     features: reading.Features = None,
-    method: MethodOption = Method.rffm,
-    soft: Soft = True,
+    method: MethodOption = None,
+    soft: Soft = None,
     n_features: NFeatures = None,
     bandwidth: Bandwidth = None,
     kernel: KernelOption = None,
-    seed: Seed = 0,
+    seed: Seed = Annotated[int | None, typer.Option("--seed", help="The seed of everything random, 0 unless told.")]
     jobs: Jobs = None,
-    on_missing: OnMissing = Missing.raise_,
+    on_missing: OnMissing = None,
     format_: reading.Format = None,
     delimiter: reading.Delimiter = None,
     compensation: reading.Compensation = None,
@@ -133,4 +143,6 @@ def fit(
         data = model.to_bytes()
         Outputs.write({output: data})
         n = int(model.sketch_.tally.counts.sum())
-        console.note(f"{output}: {len(model.classes_)} classes, {model.n_features_in_} columns, {n:,} rows, {len(data):,} bytes")
+        console.note(
+            f"{output}: {len(model.classes_)} classes, {model.n_features_in_} columns, {n:,} rows, {len(data):,} bytes"
+        )

@@ -26,7 +26,7 @@ Operator = Literal["<", "<=", ">", ">="]
 
 GRAMMAR = (
     "write shift, unknown > 0.05, or share:CLASS > 0.03, with <, <=, > or >=, a share or a percentage, and quotes around a class "
-    "that has spaces, colons or signs: share:\"not fraud\" < 3%."
+    'that has spaces, colons or signs: share:"not fraud" < 3%.'
 )
 _SPACE = re.compile(r"\s*")
 _WORD = re.compile(r"[^\s:<>=\"'%]+")
@@ -80,9 +80,9 @@ class Gate:
             k = list(map(str, est.classes)).index(str(self.name))
             point, limits = float(est.proportions[k]), est.interval(level)[k]
         low, high = (point, point) if strict else (float(limits[0]), float(limits[1]))
-        failed = {">": low > self.limit, ">=": low >= self.limit, "<": high < self.limit, "<=": high <= self.limit}
+        beyond = {">": low > self.limit, ">=": low >= self.limit, "<": high < self.limit, "<=": high <= self.limit}
         seen = f"{point:.4f}" if strict else f"{point:.4f}, {level:.0%} interval {low:.4f} to {high:.4f}"
-        return Outcome(self.text, failed[self.operator], seen)
+        return Outcome(self.text, beyond[self.operator], seen)
 
 
 def parse(text: str) -> Gate:

@@ -21,20 +21,28 @@ FILE = "file"
 SKETCH = ".safetensors"
 
 Reference = Annotated[
-    list[Path], typer.Argument(help="Labelled rows: files, patterns or directories of CSV, Parquet, Arrow, FCS or h5ad.")
+    list[Path],
+    typer.Argument(help="Labelled rows: files, patterns or directories of CSV, Parquet, Arrow, FCS or h5ad."),
 ]
 Batch = Annotated[
     list[Path], typer.Argument(help="The rows in question: files, patterns, directories, or sketches of them.")
 ]
-Label = Annotated[str, typer.Option("--label", "-l", help="The column of labels, or 'file': the name of each row's file.")]
+Label = Annotated[
+    str, typer.Option("--label", "-l", help="The column of labels, or 'file': the name of each row's file.")
+]
 Features = Annotated[
     list[str] | None,
     typer.Option("--features", "-f", help="The columns to use, A,B,C; repeat for more. All but the label unless told."),
 ]
-Format = Annotated[str | None, typer.Option("--format", help="csv, parquet, arrow, fcs or h5ad, if the suffix does not tell.")]
-Delimiter = Annotated[str | None, typer.Option("--delimiter", help="What separates the cells of a CSV file; a comma unless told.")]
+Format = Annotated[
+    str | None, typer.Option("--format", help="csv, parquet, arrow, fcs or h5ad, if the suffix does not tell.")
+]
+Delimiter = Annotated[
+    str | None, typer.Option("--delimiter", help="What separates the cells of a CSV file; a comma unless told.")
+]
 Compensation = Annotated[
-    str | None, typer.Option("--compensation", help="FCS: none, file (the matrix in each file), or a CSV file with a matrix.")
+    str | None,
+    typer.Option("--compensation", help="FCS: none, file (the matrix in each file), or a CSV file with a matrix."),
 ]
 Transform = Annotated[str | None, typer.Option("--transform", help="FCS: none, arcsinh:150 or logicle:T,W,M,A.")]
 Layer = Annotated[str | None, typer.Option("--layer", help="h5ad: a layer in the place of X.")]
@@ -65,8 +73,8 @@ class Reading:
         options = {k: v for k, v in kept.items() if k != "format"}
         if self.delimiter is not None:
             options["delimiter"] = self.delimiter
-        if along and (self.format or paths[0].suffix.removeprefix(".")).lower() == "h5ad":
-            options["obs"] = list(along)
+        if along and files(paths, self)[0].suffix.lower() in (".fcs", ".h5ad"):
+            options["along"] = list(along)
         return scan(list(paths), format=self.format, **options)
 
 
@@ -82,7 +90,9 @@ def reference(paths: Sequence[Path], label: str, features: Sequence[str] | None,
 
     chosen = split(features)
     if chosen is not None and label in chosen:
-        raise InputError(f"--features names {label!r}, which is the label: a label cannot explain itself. Leave it out.")
+        raise InputError(
+            f"--features names {label!r}, which is the label: a label cannot explain itself. Leave it out."
+        )
     if label == FILE:
         source: Source = Joined({k: how.scan([p], how.kept) for k, p in by_file(paths, how).items()}, FILE)
     else:
@@ -102,15 +112,15 @@ def kept_by(model: Quantifier, paths: Sequence[Path], how: Reading) -> dict[str,
     kept: dict[str, Any] = dict(getattr(model, "reading_", None) or {})
     if how.kept:
         raise InputError(
-            f"--{next(iter(how.kept)).replace('_', '-')} goes with the reference: the model keeps how its reference was read, and reads "
-            "every batch so. Leave it out, or fit anew."
+            f"--{next(iter(how.kept)).replace('_', '-')} goes with the reference: the model keeps how its reference was read, "
+            "and reads every batch so. Leave it out, or fit anew."
         )
     declared = {k: v for k, v in kept.items() if k != "format" and v not in (None, "none")}
     other = [p for p in files(paths, how) if declared and (how.format or p.suffix[1:]).lower() != kept["format"]]
     if other:
         raise MismatchError(
-            f"{other[0]}: the reference of this model was read from {kept['format']} files with {', '.join(declared)}, which no other "
-            "format knows: give the batch in that format, or fit on a reference in this one."
+            f"{other[0]}: the reference of this model was read from {kept['format']} files with {', '.join(declared)}, which no "
+            "other format knows: give the batch in that format, or fit on a reference in this one."
         )
     return kept if declared else {}
 
@@ -119,7 +129,7 @@ def files(paths: Sequence[Path], how: Reading) -> list[Path]:
     """The files that paths, patterns and directories stand for."""
     from proportio.sources import expand
 
-    return [file for path in paths for file in expand(path, how.format)]
+    return [file for path in paths for file in expand(path, None if how.format is None else f".{how.format}")]
 
 
 def by_file(paths: Sequence[Path], how: Reading) -> dict[str, Path]:
@@ -135,7 +145,9 @@ def sketches(paths: Sequence[Path]) -> bool:
 
     are = {p.suffix == SKETCH for p in paths}
     if len(are) > 1:
-        raise InputError("rows and sketches in one command: sketch the rows first (proportio sketch), or estimate them apart.")
+        raise InputError(
+            "rows and sketches in one command: sketch the rows first (proportio sketch), or estimate them apart."
+        )
     return are.pop()
 
 
@@ -151,10 +163,12 @@ def grouped(source: Source, column: str, model: Quantifier, progress: Any) -> It
     import numpy as np
 
     from proportio.errors import InputError, MismatchError
-    from proportio.sources import arrow
+    from proportio.sources import arrow, listed
 
     if column not in source.columns:
-        raise MismatchError(f"{source.name} has no column {column!r} to tell the samples by; its columns are {', '.join(map(repr, source.columns[:12]))}.")
+        raise MismatchError(
+            f"{source.name} has no column {column!r} to tell the samples by; its columns are {listed(source.columns)}."
+        )
     names = model.columns_.names or tuple(n for n in source.columns if n != column)
     found: dict[Any, tuple[Sketch, int]] = {}
     read = 0
@@ -162,7 +176,9 @@ def grouped(source: Source, column: str, model: Quantifier, progress: Any) -> It
         frame = arrow.as_frame(table)
         values, codes = arrow.encoded(frame.get_column(column), f"column {column!r} of {source.name}")
         if any(values[k] is None for k in np.unique(codes)):
-            raise InputError(f"{source.name}: column {column!r} has rows without a value, which belong to no sample: fill them in.")
+            raise InputError(
+                f"{source.name}: column {column!r} has rows without a value, which belong to no sample: fill them in."
+            )
         for k in np.unique(codes):
             rows = frame.filter((codes == k).tolist()).select(*names)
             before, start = found.get(values[k], (None, 0))

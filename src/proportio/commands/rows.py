@@ -21,7 +21,8 @@ def explain(
     batch: reading.Batch,
     model: Annotated[Path, typer.Option("--model", help="A model that `proportio fit` saved.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the rows with their scores to this .csv or .parquet file.")
+        Path | None,
+        typer.Option("--output", "-o", help="Write the rows with their scores to this .csv or .parquet file."),
     ] = None,
     top: Annotated[int, typer.Option("--top", min=1, help="How many columns to name.")] = 5,
     format_: reading.Format = None,
@@ -49,7 +50,9 @@ def explain(
         if output is not None:
             column = "unknown_score"
             if column in rows.column_names:
-                raise InputError(f"{source.name} has a column {column!r} already, which the scores would take: rename it.")
+                raise InputError(
+                    f"{source.name} has a column {column!r} already, which the scores would take: rename it."
+                )
             scores = fitted.score_unknown(known)
             Outputs.write({output: _table(rows.append_column(column, pa.array(scores)), output)})
             console.note(f"{output}: {len(rows):,} rows with their scores")
@@ -57,10 +60,16 @@ def explain(
 
 
 def correct(
-    predictions: Annotated[Path, typer.Argument(help="A .csv or .parquet file with a column of posteriors for each class.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The .csv or .parquet file for the corrected predictions.")],
+    predictions: Annotated[
+        Path, typer.Argument(help="A .csv or .parquet file with a column of posteriors for each class.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The .csv or .parquet file for the corrected predictions.")
+    ],
     estimate: Annotated[Path, typer.Option("--estimate", help="The JSON of the batch's estimate (estimate --json).")],
-    prefix: Annotated[str, typer.Option("--prefix", help="What the columns are called before the class, such as p_.")] = "",
+    prefix: Annotated[
+        str, typer.Option("--prefix", help="What the columns are called before the class, such as p_.")
+    ] = "",
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -70,6 +79,7 @@ def correct(
 
     import proportio as pp
     from proportio.errors import InputError, MismatchError
+    from proportio.sources import listed, read_rows
 
     with Console(quiet, verbose) as console:
         _check_suffix(output)
@@ -80,21 +90,25 @@ def correct(
         missing = [n for n in columns if n not in source.columns]
         if missing:
             raise MismatchError(
-                f"{predictions} has no column {', '.join(map(repr, missing[:5]))}: it takes one of posteriors for each class of the "
-                f"estimate; its columns are {', '.join(map(repr, source.columns[:12]))}. Is a --prefix missing?"
+                f"{predictions} has no column {listed(missing)}: it takes one of posteriors for each class of "
+                f"the estimate; its columns are {listed(source.columns)}. Is a --prefix missing?"
             )
         tables = [pa.Table.from_batches([t]) if isinstance(t, pa.RecordBatch) else t for t in source.batches()]
         rows = pa.concat_tables(tables)
-        given = pp.read_rows(rows.select(columns), what=str(predictions)).values.astype(np.float64)
+        given = read_rows(rows.select(columns), what=str(predictions)).values.astype(np.float64)
         if (given < 0).any() or (np.abs(given.sum(axis=1) - 1) > 1e-3).any():
             bad = int(np.argmax((given < 0).any(axis=1) | (np.abs(given.sum(axis=1) - 1) > 1e-3)))
-            raise InputError(f"{predictions}: the posteriors of row {bad} are not shares that sum to 1: {given[bad].tolist()}.")
+            raise InputError(
+                f"{predictions}: the posteriors of row {bad} are not shares that sum to 1: {given[bad].tolist()}."
+            )
         corrected = pp.correct(_Given(est.classes), est).predict_proba(given)
         for k, name in enumerate(columns):
             rows = rows.set_column(rows.column_names.index(name), name, pa.array(corrected[:, k]))
         label = f"{prefix}class"
         if label in rows.column_names:
-            raise InputError(f"{predictions} has a column {label!r} already, which the decisions would take: rename it.")
+            raise InputError(
+                f"{predictions} has a column {label!r} already, which the decisions would take: rename it."
+            )
         rows = rows.append_column(label, pa.array(est.classes[corrected.argmax(axis=1)].tolist()))
         Outputs.write({output: _table(rows, output)})
         console.note(f"{output}: {len(rows):,} predictions at the shares of the batch")

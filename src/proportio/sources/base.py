@@ -48,6 +48,11 @@ class Source(ABC):
         """Its rows, where they are known without reading them."""
         return None
 
+    @property
+    def reading(self) -> dict[str, Any]:
+        """The format and the options that read another file as this one was read, in plain JSON; a model keeps them."""
+        return {}
+
     @abstractmethod
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """Tables (of Arrow, or anything that an estimator takes) with only these columns, in this order."""

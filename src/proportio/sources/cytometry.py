@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from proportio.errors import FileError, InputError, InputTypeError, MismatchError
 from proportio.sources import arrow
-from proportio.sources.base import Source
+from proportio.sources.base import Source, listed
 from proportio.sources.fcs import Layout, read_layout
 from proportio.sources.scales import Scale, scale
 
@@ -33,8 +33,9 @@ ROWS = 1 << 16
 class FcsSource(Source):
     """The events of FCS files, one file after the other, with the channels that all of them have; see `pp.scan`.
 
-    `compensation` is "none", "file" (by the matrix in each file), or a CSV file with a matrix: a header of detectors or markers, and
-    one row each in the same order. `transform` is "none", "arcsinh:150" or "logicle:T,W,M,A", for all channels but scatter and time.
+    `compensation` is "none", "file" (by the matrix in each file), or a CSV file with a matrix: a header of detectors or markers,
+    and one row each in the same order. `transform` is "none", "arcsinh:150" or "logicle:T,W,M,A", for all channels but scatter,
+    time and those that go `along` and are no features: a label, a sample.
     """
 
     def __init__(
@@ -43,13 +44,15 @@ class FcsSource(Source):
         *,
         compensation: Compensation = "none",
         transform: str = "none",
+        along: str | Sequence[str] = (),
         batch_rows: int | None = None,
     ) -> None:
         self.name = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
         self.batch_rows = batch_rows
         self._scale: Scale | None = scale(transform)
         self._compensation = _declared(compensation)
-        self._files = tuple(_Events(Path(f), self._compensation, self._scale) for f in files)
+        apart = frozenset([along] if isinstance(along, str) else along)
+        self._files = tuple(_Events(Path(f), self._compensation, self._scale, apart) for f in files)
         names = [{c.name for c in f.layout.channels} for f in self._files]
         self._columns = tuple(c.name for c in self._files[0].layout.channels if all(c.name in n for n in names))
         if not self._columns:
@@ -85,25 +88,32 @@ class FcsSource(Source):
             start += file.layout.n_rows
 
 
-def open_fcs(files: Sequence[Path], *, suffix: str, base: Path | None, batch_rows: int | None, **options: Any) -> Source:
+def open_fcs(
+    files: Sequence[Path], *, suffix: str, base: Path | None, batch_rows: int | None, **options: Any
+) -> Source:
     """The opener of .fcs files for `pp.scan`."""
-    unknown = set(options) - {"compensation", "transform"}
+    unknown = set(options) - {"compensation", "transform", "along"}
     if unknown:
-        raise InputTypeError(f"FCS files take no option {', '.join(map(repr, sorted(unknown)))}: use compensation or transform.")
+        raise InputTypeError(
+            f"FCS files take no option {listed(sorted(unknown))}: use compensation, transform or along."
+        )
     return FcsSource(files, batch_rows=batch_rows, **options)
 
 
 class _Events:
     """One file of them."""
 
-    def __init__(self, path: Path, compensation: str | dict[str, Any], scale: Scale | None) -> None:
-        self.path, self._scale = path, scale
+    def __init__(
+        self, path: Path, compensation: str | dict[str, Any], scale: Scale | None, apart: frozenset[str]
+    ) -> None:
+        self.path = path
         try:
             with path.open("rb") as file:
                 self.layout: Layout = read_layout(file, str(path))
         except OSError as error:
             raise FileError(f"{path}: cannot be read ({error.strerror or error}).") from error
         self._spread = _spillover(self.layout, compensation)
+        self._scales = [scale if c.fluorescence and c.name not in apart else None for c in self.layout.channels]
 
     def batches(self, names: Sequence[str]) -> Iterator[Any]:
         """Arrow tables of these channels."""
@@ -112,7 +122,7 @@ class _Events:
         missing = [n for n in names if n not in known]
         if missing:
             raise MismatchError(
-                f"{self.path} has no channel {', '.join(map(repr, missing[:5]))}; it has {', '.join(map(repr, list(known)[:12]))}. "
+                f"{self.path} has no channel {listed(missing)}; it has {listed(list(known))}. "
                 "Channels go by their marker ($PnS), and by their detector ($PnN) where they have none."
             )
         places, n_rows = [known[n] for n in names], self.layout.n_rows
@@ -133,8 +143,8 @@ class _Events:
         out = []
         for i in places:
             values = spread[i] if i in spread else self.layout.column(raw, i)
-            scaled = self._scale is not None and self.layout.channels[i].fluorescence
-            out.append(self._scale(values) if scaled and self._scale is not None else values)
+            scale = self._scales[i]
+            out.append(values if scale is None else scale(values))
         return out
 
 
@@ -152,13 +162,13 @@ def _spillover(layout: Layout, compensation: str | dict[str, Any]) -> tuple[list
     unknown = [n for n in names if n not in places]
     if unknown:
         raise MismatchError(
-            f"{what} names {', '.join(map(repr, unknown[:5]))}, which {layout.where} does not have; its detectors are "
+            f"{what} names {listed(unknown)}, which {layout.where} does not have; its detectors are "
             f"{', '.join([c.detector for c in layout.channels][:12])}."
         )
     who = [places[n] for n in names]
     if len(set(who)) < len(who) or not np.linalg.cond(matrix) < 1e8:
         raise FileError(f"{what} cannot be inverted: two of its rows say the same. Check where it came from.")
-    return who, np.linalg.inv(matrix)
+    return who, np.asarray(np.linalg.inv(matrix), dtype=np.float64)
 
 
 def _declared(compensation: Compensation) -> str | dict[str, Any]:
@@ -176,8 +186,8 @@ def _declared(compensation: Compensation) -> str | dict[str, Any]:
         raise InputError(f"compensation={compensation!r}: its matrix is not made of numbers ({error}).") from error
     if not named or square.shape != (len(named), len(named)) or not np.isfinite(square).all():
         raise InputError(
-            f"compensation={str(compensation)!r}: {len(named)} detectors and a matrix of shape {square.shape}: it takes a header of "
-            "n detectors and n rows of n finite numbers; or write none, or file for the matrix in each FCS file."
+            f"compensation={str(compensation)!r}: {len(named)} detectors and a matrix of shape {square.shape}: it takes a header "
+            "of n detectors and n rows of n finite numbers; or write none, or file for the matrix in each FCS file."
         )
     return {"detectors": named, "matrix": square.tolist()}
 
@@ -195,7 +205,9 @@ def _read_matrix(path: Path) -> tuple[list[str], list[list[float]]]:
         raise FileError(f"{path}: empty; a compensation matrix is a header of detectors and a row for each.")
     head, rows = lines[0], lines[1:]
     if any(len(row) != len(head) for row in rows):
-        raise FileError(f"{path}: rows of {', '.join(map(str, sorted({len(r) for r in rows})))} cells under {len(head)} of the header.")
+        raise FileError(
+            f"{path}: rows of {', '.join(map(str, sorted({len(r) for r in rows})))} cells under {len(head)} of the header."
+        )
     first = 1 if len(head) == len(rows) + 1 else 0
     try:
         return head[first:], [[float(cell) for cell in row[first:]] for row in rows]

@@ -82,9 +82,15 @@ class Layout:
         file.seek(self.begin + start * row.itemsize)
         data = file.read((stop - start) * row.itemsize)
         if len(data) < (stop - start) * row.itemsize:
-            raise FileError(f"{self.where}: ends within event {start + len(data) // row.itemsize} of {self.n_rows}. {AGAIN}")
+            raise FileError(
+                f"{self.where}: ends within event {start + len(data) // row.itemsize} of {self.n_rows}. {AGAIN}"
+            )
         kinds = {c.dtype for c in self.channels}
-        return np.frombuffer(data, kinds.pop()).reshape(-1, len(self.channels)) if len(kinds) == 1 else np.frombuffer(data, row)
+        return (
+            np.frombuffer(data, kinds.pop()).reshape(-1, len(self.channels))
+            if len(kinds) == 1
+            else np.frombuffer(data, row)
+        )
 
     def column(self, raw: npt.NDArray[Any], i: int) -> npt.NDArray[Any]:
         """The numbers of channel i, of events that `read` returned."""
@@ -122,7 +128,9 @@ def read_layout(file: BinaryIO, where: str) -> Layout:
     if version != "FCS2.0":
         extra = (_integer(text, "BEGINSTEXT", where, 0), _integer(text, "ENDSTEXT", where, 0))
         if extra[0] > 0 and extra != (begin, end):
-            text = _text(_segment(file, *extra, size, f"{where}: supplemental TEXT"), f"{where}: supplemental TEXT") | text
+            text = (
+                _text(_segment(file, *extra, size, f"{where}: supplemental TEXT"), f"{where}: supplemental TEXT") | text
+            )
     if _integer(text, "NEXTDATA", where, 0):
         raise FileError(f"{where}: holds more than one data set ($NEXTDATA): export each to a file of its own.")
     if _required(text, "MODE", where).upper() != "L":
@@ -190,7 +198,9 @@ def _stored(
     bits = _integer(text, f"P{n}B", where)
     allowed = {"I": (8, 16, 32, 64), "F": (32,), "D": (64,)}[kind]
     if bits not in allowed:
-        raise FileError(f"{where}: $P{n}B={bits} bits of $DATATYPE={kind}; {', '.join(map(str, allowed))} are read. Export it as FCS3.1.")
+        raise FileError(
+            f"{where}: $P{n}B={bits} bits of $DATATYPE={kind}; {', '.join(map(str, allowed))} are read. Export it as FCS3.1."
+        )
     dtype = np.dtype(f"{order}{'u' if kind == 'I' else 'f'}{bits // 8}")
     top = _number(text, f"P{n}R", where)
     mask = None
@@ -202,7 +212,9 @@ def _stored(
     except ValueError as error:
         raise FileError(f"{where}: $P{n}E={text[f'P{n}E']!r} is not two numbers. {AGAIN}") from error
     if not (math.isfinite(decades) and math.isfinite(at_zero) and decades >= 0 and (decades == 0 or top > 0)):
-        raise FileError(f"{where}: the scale of channel {n} makes no sense: $P{n}E={','.join(exponents)}, $P{n}R={top:g}. {AGAIN}")
+        raise FileError(
+            f"{where}: the scale of channel {n} makes no sense: $P{n}E={','.join(exponents)}, $P{n}R={top:g}. {AGAIN}"
+        )
     if text[f"P{n}N"].strip().lower() == "time":
         factor = _number(text, "TIMESTEP", where, 1.0) or 1.0
     else:

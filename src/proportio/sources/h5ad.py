@@ -1,7 +1,7 @@
 """An h5ad file as a source: X, a layer or a reduced representation of it, row by row in dense chunks.
 
 The columns are the variables (`var_names`), or those of `obsm[use_rep]`, called X_pca_0, X_pca_1 and so on; with them come the
-columns of `obs` that are asked for, a label or a sample.
+columns of `obs` that are to go along, a label or a sample.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 
 from proportio.errors import FileError, InputError, InputTypeError, MismatchError
 from proportio.sources import arrow
-from proportio.sources.base import Source
+from proportio.sources.base import Source, listed
 
 CHUNK = 1 << 24  # values made dense at a time
 
 
 class H5adSource(Source):
-    """The cells of one h5ad file; see `pp.scan`. `obs` are the columns of `obs` to go along, such as the label."""
+    """The cells of one h5ad file; see `pp.scan`. `along` are the columns of `obs` to go along, such as the label."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class H5adSource(Source):
         *,
         layer: str | None = None,
         use_rep: str | None = None,
-        obs: Sequence[str] = (),
+        along: str | Sequence[str] = (),
         batch_rows: int | None = None,
     ) -> None:
         self.path = Path(path)
@@ -37,15 +37,17 @@ class H5adSource(Source):
         self.name = str(path)
         self._layer, self._rep = layer, use_rep
         if layer is not None and use_rep is not None:
-            raise InputError(f"layer={layer!r} and use_rep={use_rep!r} exclude each other: a layer has the variables, obsm its own.")
+            raise InputError(
+                f"layer={layer!r} and use_rep={use_rep!r} exclude each other: a layer has the variables, obsm its own."
+            )
         with _open(self.path) as file:
             self._obs = self._read_obs(file)
             self._features = self._names(file)
-        chosen = [obs] if isinstance(obs, str) else list(obs)
+        chosen = [along] if isinstance(along, str) else list(along)
         unknown = [n for n in chosen if n not in self._obs.columns]
         if unknown:
             raise MismatchError(
-                f"{self.name}: obs has no column {', '.join(map(repr, unknown))}; it has {', '.join(map(repr, self._obs.columns[:12]))}."
+                f"{self.name}: obs has no column {listed(unknown)}; it has {listed(self._obs.columns)}."
             )
         self._along = tuple(n for n in chosen if n not in self._features)
 
@@ -67,7 +69,7 @@ class H5adSource(Source):
         place = {n: i for i, n in enumerate(self._features)}
         missing = [n for n in names if n not in place and n not in self._obs.columns]
         if missing:
-            raise MismatchError(f"{self.name} has no variable {', '.join(map(repr, missing[:5]))}, of {len(place)} variables.")
+            raise MismatchError(f"{self.name} has no variable {listed(missing)}, of {len(place)} variables.")
         wanted = [n for n in names if n in place]
         at = np.array([place[n] for n in wanted], dtype=np.int64)
         rows = max(1, CHUNK // max(1, len(self._features)))
@@ -98,11 +100,17 @@ class H5adSource(Source):
 
     @property
     def _key(self) -> str:
-        return f"obsm/{self._rep}" if self._rep is not None else f"layers/{self._layer}" if self._layer is not None else "X"
+        return (
+            f"obsm/{self._rep}"
+            if self._rep is not None
+            else f"layers/{self._layer}"
+            if self._layer is not None
+            else "X"
+        )
 
     def _matrix(self, file: Any) -> Any:
         """The matrix on disk: dense as it is, or sparse by rows."""
-        import anndata.io as io
+        from anndata import io
 
         if self._key not in file:
             group = self._key.partition("/")[0]
@@ -117,13 +125,17 @@ class H5adSource(Source):
             raise FileError(f"{self.name}: {self._key} is no matrix that can be read in rows ({error}).") from error
 
 
-def open_h5ad(files: Sequence[Path], *, suffix: str, base: Path | None, batch_rows: int | None, **options: Any) -> Source:
+def open_h5ad(
+    files: Sequence[Path], *, suffix: str, base: Path | None, batch_rows: int | None, **options: Any
+) -> Source:
     """The opener of .h5ad files for `pp.scan`: one at a time, since each has its own obs and var."""
-    unknown = set(options) - {"layer", "use_rep", "obs"}
+    unknown = set(options) - {"layer", "use_rep", "along"}
     if unknown:
-        raise InputTypeError(f"h5ad files take no option {', '.join(map(repr, sorted(unknown)))}: use layer, use_rep or obs.")
+        raise InputTypeError(f"h5ad files take no option {listed(sorted(unknown))}: use layer, use_rep or along.")
     if len(files) > 1:
-        raise InputError(f"{files[0]} and {len(files) - 1} more: an h5ad source is one file; join them with anndata.concat, or read each apart.")
+        raise InputError(
+            f"{files[0]} and {len(files) - 1} more: an h5ad source is one file; join them with anndata.concat, or read each apart."
+        )
     return H5adSource(files[0], batch_rows=batch_rows, **options)
 
 
@@ -132,7 +144,9 @@ def _dense(matrix: Any, start: int, stop: int, at: Any, name: str) -> list[Any]:
         chunk = matrix[start:stop]
         chunk = chunk.tocsc()[:, at].toarray() if hasattr(chunk, "tocsc") else np.asarray(chunk)[:, at]
     except Exception as error:  # as above
-        raise FileError(f"{name}: damaged: rows {start} to {stop - 1} cannot be read ({error}). Copy it again.") from error
+        raise FileError(
+            f"{name}: damaged: rows {start} to {stop - 1} cannot be read ({error}). Copy it again."
+        ) from error
     return list(np.ascontiguousarray(chunk.T))
 
 
@@ -142,7 +156,7 @@ def _plain(column: Any) -> Any:
 
 
 def _element(file: Any, key: str, name: str) -> Any:
-    import anndata.io as io
+    from anndata import io
 
     try:
         return io.read_elem(file[key])
@@ -156,7 +170,9 @@ def _open(path: Path) -> Any:
         import anndata.io  # noqa: F401  # it brings h5py
         import h5py
     except ImportError as error:
-        raise InputError(f"{path}: reading h5ad needs anndata. Install it: pip install 'proportio[cytometry]'.") from error
+        raise InputError(
+            f"{path}: reading h5ad needs anndata. Install it: pip install 'proportio[cytometry]'."
+        ) from error
     try:
         return h5py.File(path, "r")
     except OSError as error:

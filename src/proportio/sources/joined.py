@@ -21,7 +21,9 @@ class Joined(Source):
         if not self._columns:
             raise MismatchError(f"{self.name}: these have no column in common: read each kind apart.")
         if column in self._columns:
-            raise InputError(f"{self.name}: has a column {column!r} already, which the names of the files would take: rename it.")
+            raise InputError(
+                f"{self.name}: has a column {column!r} already, which the names of the files would take: rename it."
+            )
 
     @property
     def columns(self) -> tuple[str, ...]:

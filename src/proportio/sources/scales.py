@@ -57,9 +57,7 @@ class Arcsinh(Scale):
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.cofactor) and self.cofactor > 0):
-            raise InputError(
-                f"the cofactor of arcsinh is {self.cofactor:g}: give a number above 0, usually 150 or 5."
-            )
+            raise InputError(f"the cofactor of arcsinh is {self.cofactor:g}: give a number above 0, usually 150 or 5.")
 
     def __call__(self, y: npt.ArrayLike) -> Array:
         return np.asarray(np.arcsinh(np.asarray(y, dtype=np.float64) / self.cofactor))
@@ -85,7 +83,13 @@ class Logicle(Scale):
 
     def __post_init__(self) -> None:
         T, W, M, A = self.T, self.W, self.M, self.A
-        if not (all(map(math.isfinite, (T, W, M, A))) and T > 0 and 0 < M <= 100 and 0 <= 2 * W <= M and -W <= A <= M - 2 * W):
+        if not (
+            all(map(math.isfinite, (T, W, M, A)))
+            and T > 0
+            and 0 < M <= 100
+            and 0 <= 2 * W <= M
+            and -W <= A <= M - 2 * W
+        ):
             raise InputError(
                 f"logicle with T={T:g}, W={W:g}, M={M:g}, A={A:g}: it takes T > 0, 0 < M ≤ 100, 0 ≤ W ≤ M/2 and -W ≤ A ≤ M - 2W."
             )
@@ -97,7 +101,8 @@ class Logicle(Scale):
         w = self.W / (self.M + self.A)
         x2 = self.A / (self.M + self.A)
         x1, x0 = x2 + w, x2 + 2 * w
-        d = b if w == 0 else float(2 / w * lambertw(w * b / 2 * math.exp(-w * b / 2)).real)
+        v = w * b / 2
+        d = b if v < 1e-15 else b / v * float(lambertw(v * math.exp(-v)).real)
         ratio = math.exp(x0 * (b + d))  # c / a
         zero = math.exp(b * x1) - ratio * math.exp(-d * x1)  # −f / a
         a = self.T / (math.exp(b) - zero - ratio * math.exp(-d))
