@@ -56,14 +56,14 @@ def estimate(
     html: Annotated[Path | None, typer.Option("--html", help="Write a report that opens in any browser.")] = None,
     fail_on: FailOn = None,
     strict: Strict = False,
-    method: fitting.MethodOption = fitting.Method.rffm,
-    soft: fitting.Soft = True,
+    method: fitting.MethodOption = None,
+    soft: fitting.Soft = None,
     n_features: fitting.NFeatures = None,
     bandwidth: fitting.Bandwidth = None,
     kernel: fitting.KernelOption = None,
-    seed: fitting.Seed = 0,
+    seed: fitting.Seed = None,
     jobs: fitting.Jobs = None,
-    on_missing: fitting.OnMissing = fitting.Missing.raise_,
+    on_missing: fitting.OnMissing = None,
     format_: reading.Format = None,
     delimiter: reading.Delimiter = None,
     compensation: reading.Compensation = None,
@@ -85,12 +85,21 @@ def estimate(
             raise InputError("give either --model FILE or --reference FILE --label COLUMN.")
         Outputs(json, csv, html, inputs=[*batch, model, reference])
         if model is not None:
-            if label is not None or features is not None:
-                raise InputError(
-                    "--label and --features go with --reference: a model knows its classes and its columns."
-                )
+            _refuse_with_model(
+                label=label,
+                features=features,
+                method=method,
+                soft=soft,
+                n_features=n_features,
+                bandwidth=bandwidth,
+                kernel=kernel,
+                seed=seed,
+            )
             fitted = load(model)
-            _only_stored(method, n_features, bandwidth, kernel)
+            fitted.set_params(
+                **({} if jobs is None else {"n_jobs": jobs}),
+                **({} if on_missing is None else {"on_missing": on_missing.value}),
+            )
         else:
             if label is None:
                 raise InputError("--reference needs --label COLUMN: which column has the classes?")
@@ -216,7 +225,8 @@ def _judge(found: list[Answer], console: Console) -> None:
 def _page(found: list[Answer], model: Quantifier) -> str:
     from proportio import report
 
-    return report.page({a.sample or "batch": a.estimate for a in found}, model=model)
+    html: str = report.page({a.sample or "batch": a.estimate for a in found}, model=model)
+    return html
 
 
 def _check_level(level: float) -> None:
@@ -225,8 +235,11 @@ def _check_level(level: float) -> None:
     check_level(level)
 
 
-def _only_stored(method: fitting.Method, *given: object) -> None:
+def _refuse_with_model(**given: object) -> None:
     from proportio.errors import InputError
 
-    if method is not fitting.Method.rffm or any(g is not None for g in given):
-        raise InputError("--method and its options go with --reference: the model is fitted already. Leave them out.")
+    stray = [name for name, value in given.items() if value is not None]
+    if stray:
+        raise InputError(
+            f"--{stray[0].replace('_', '-')} goes with --reference: what is in --model is fitted already. Leave one of them out."
+        )

@@ -36,11 +36,16 @@ class Missing(StrEnum):
 
 
 MethodOption = Annotated[
-    Method,
-    typer.Option("--method", "-m", help="rffm: random Fourier features; kmm: exact kernels; bbse: a classifier. rffm unless told."),
+    Method | None,
+    typer.Option(
+        "--method",
+        "-m",
+        help="rffm: random Fourier features; kmm: exact kernels; bbse: a classifier. rffm unless told.",
+    ),
 ]
 Soft = Annotated[
-    bool | None, typer.Option("--soft/--hard", help="Leave room for a share that no class explains (the default), or do not.")
+    bool | None,
+    typer.Option("--soft/--hard", help="Leave room for a share that no class explains (the default), or do not."),
 ]
 NFeatures = Annotated[int | None, typer.Option("--n-features", min=2, help="rffm: features, 1000 unless told.")]
 Bandwidth = Annotated[str | None, typer.Option("--bandwidth", help="rffm, kmm: auto, median, or a number.")]
@@ -49,7 +54,10 @@ KernelOption = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option("--seed", help="The seed of everything random, 0 unless told.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; all unless told.")]
-OnMissing = Annotated[Missing, typer.Option("--on-missing", help="Rows with NaN: refuse them, or drop and count them.")]
+OnMissing = Annotated[
+    Missing | None,
+    typer.Option("--on-missing", help="Rows with NaN: raise (the default) refuses them, drop counts them."),
+]
 
 
 def build(
@@ -79,7 +87,10 @@ def build(
         raise InputError(f"{what} does not go with --method {method.value}: leave one of them out.")
     options = {k: v for k, v in given.items() if v is not None}
     kinds: dict[Method, Any] = {Method.rffm: pp.RFFM, Method.kmm: pp.KMM, Method.bbse: pp.BBSE}
-    model: Quantifier = kinds[method](soft=soft, random_state=seed, n_jobs=jobs, on_missing=on_missing.value, **options)
+    missing = (on_missing or Missing.raise_).value
+    model: Quantifier = kinds[method](
+        soft=soft is not False, random_state=seed or 0, n_jobs=jobs, on_missing=missing, **options
+    )
     return model
 
 
@@ -122,7 +133,7 @@ def fit(
     n_features: NFeatures = None,
     bandwidth: Bandwidth = None,
     kernel: KernelOption = None,
-    seed: Seed = Annotated[int | None, typer.Option("--seed", help="The seed of everything random, 0 unless told.")]
+    seed: Seed = None,
     jobs: Jobs = None,
     on_missing: OnMissing = None,
     format_: reading.Format = None,
