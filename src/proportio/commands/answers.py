@@ -111,7 +111,7 @@ def as_table(answers: Sequence[Answer]) -> str:
         cells = "".join(f"  {a.shares[k]:>{columns[k]}.4f}" for k in shown)
         table.append(f"{a.sample!s:<{wide}}  {a.estimate.n_target:>8,}{cells}  {a.test.verdict}")
     if len(shown) < len(names):
-        table.append(f"{len(names) - len(shown)} more columns: --csv has all of them, with their intervals")
+        table.append(f"and more classes, {len(names) - len(shown)}: --csv has all of them, with their intervals")
     notes = list(dict.fromkeys(note for a in answers for note in a.estimate.diagnostics.warnings))
     table += [f"note: {note}" for note in notes[: display.MOST]]
     return "\n".join(table)
