@@ -55,7 +55,9 @@ class Console:
 
     def __init__(self, quiet: bool = False, verbose: bool = False) -> None:
         if quiet and verbose:
-            raise typer.BadParameter("--quiet and --verbose exclude each other.")
+            from proportio.errors import InputError
+
+            raise InputError("--quiet and --verbose exclude each other: leave one of them out.")
         self.quiet, self.verbose = quiet, verbose
         self._began = time.perf_counter()
         self._warnings = warnings.catch_warnings()
