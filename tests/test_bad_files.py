@@ -59,6 +59,14 @@ def estimating(path: str = "batch.csv", *more: str) -> list[str]:
     return ["estimate", path, "--model", "m.safetensors", "--csv", "new.csv", *more]
 
 
+def by(model: str, *more: str) -> list[str]:
+    return ["estimate", "batch.csv", "--model", model, "--csv", "new.csv", *more]
+
+
+def correcting(path: str) -> list[str]:
+    return ["correct", path, "--estimate", "est.json", "-o", "new.csv"]
+
+
 def empty() -> None:
     Path("empty").mkdir()
     Path("empty/notes.md").write_text("nothing here\n")
@@ -142,7 +150,7 @@ def predictions() -> None:
 BAD: dict[str, tuple[Callable[[], None] | None, list[str], str]] = {
     "a missing file": (None, estimating("nowhere.csv"), "nowhere.csv: no such file"),
     "a missing reference": (None, fitting("nowhere.csv"), "nowhere.csv: no such file"),
-    "a missing model": (None, ["estimate", "batch.csv", "--model", "no.safetensors", "--csv", "new.csv"], "no.safetensors"),
+    "a missing model": (None, by("no.safetensors"), "no.safetensors"),
     "a pattern that matches nothing": (None, estimating("*.tsv"), "no file matches"),
     "a directory without data": (empty, estimating("empty"), "empty: no file in this directory"),
     "a suffix that tells nothing": (empty, estimating("empty/notes.md"), "suffix '.md'"),
@@ -162,11 +170,11 @@ BAD: dict[str, tuple[Callable[[], None] | None, list[str], str]] = {
     "a truncated FCS file": (cut("fcs"), estimating("cut.fcs"), "cut.fcs: truncated"),
     "a truncated Parquet file": (cut("parquet"), estimating("cut.parquet"), "cut.parquet"),
     "a truncated h5ad file": (cut("h5ad"), estimating("cut.h5ad"), "cut.h5ad"),
-    "a model that is a table": (None, ["estimate", "batch.csv", "--model", "ref.csv", "--csv", "new.csv"], "ref.csv"),
-    "a model that is a sketch": (sketched, ["estimate", "batch.csv", "--model", "s.safetensors", "--csv", "new.csv"], "holds a sketch"),
+    "a model that is a table": (None, by("ref.csv"), "ref.csv"),
+    "a model that is a sketch": (sketched, by("s.safetensors"), "holds a sketch"),
     "a sketch that is a model": (None, estimating("m.safetensors"), "holds a model"),
     "a sketch of another model": (foreign_sketch, estimating("s.safetensors"), "made by another model"),
-    "rows and sketches together": (sketched, ["estimate", "batch.csv", "s.safetensors", "--model", "m.safetensors"], "rows and sketches"),
+    "rows and sketches together": (sketched, estimating("batch.csv", "s.safetensors"), "rows and sketches"),
     "sketches by a column": (sketched, estimating("s.safetensors", "--by", "day"), "sketches have no columns"),
     "an unknown sample column": (None, estimating("batch.csv", "--by", "day"), "no column 'day'"),
     "neither model nor reference": (None, ["estimate", "batch.csv", "--csv", "new.csv"], "either --model"),
@@ -177,7 +185,7 @@ BAD: dict[str, tuple[Callable[[], None] | None, list[str], str]] = {
     "a model and a transform": (None, estimating("batch.csv", "--transform", "arcsinh:5"), "--transform goes with the reference"),
     "a transform of a table": (None, fitting("ref.csv", "--transform", "arcsinh:5"), "take no option 'transform'"),
     "a batch of another format than a transformed reference": (
-        transformed, ["estimate", "batch.csv", "--model", "fcs.safetensors"], "was read from fcs files with transform",
+        transformed, by("fcs.safetensors"), "was read from fcs files with transform",
     ),
     "a transform that is none": (transformed, fitting("ref.fcs", "--transform", "log"), "no scale"),
     "an option of another method": (None, fitting("ref.csv", "--method", "bbse"), "does not go with --method bbse"),
@@ -188,7 +196,7 @@ BAD: dict[str, tuple[Callable[[], None] | None, list[str], str]] = {
     "a gate that does not parse": (None, estimating("batch.csv", "--fail-on", "unknown >> 1"), "a share expected before '> 1'"),
     "a gate on a class that is not there": (None, estimating("batch.csv", "--fail-on", "share:dead > 0"), "'dead' is not a class"),
     "a gate that a hard model cannot answer": (
-        hard_model, ["estimate", "batch.csv", "--model", "hard.safetensors", "--fail-on", "unknown > 0"], "this model is hard",
+        hard_model, by("hard.safetensors", "--fail-on", "unknown > 0"), "this model is hard",
     ),
     "an output below nothing": (None, estimating("batch.csv", "--json", "no/where.json"), "there is no directory no"),
     "an output that is a directory": (folder_in_the_way, estimating(), "it is a directory"),
@@ -197,13 +205,13 @@ BAD: dict[str, tuple[Callable[[], None] | None, list[str], str]] = {
     "an output that is read": (None, estimating("batch.csv", "--json", "batch.csv"), "would be overwritten"),
     "scores of no format": (None, ["explain", "batch.csv", "--model", "m.safetensors", "-o", "new.txt"], ".csv or .parquet"),
     "an estimate that is none": (
-        estimate_of_others, ["correct", "batch.csv", "--estimate", "est.json", "-o", "new.csv"], "est.json: not the JSON of an estimate",
+        estimate_of_others, correcting("batch.csv"), "est.json: not the JSON of an estimate",
     ),
     "predictions without a class": (
-        predictions, ["correct", "batch.csv", "--estimate", "est.json", "-o", "new.csv"], "no column 'sick', 'well'",
+        predictions, correcting("batch.csv"), "no column 'sick', 'well'",
     ),
     "predictions that are no shares": (
-        predictions, ["correct", "p.csv", "--estimate", "est.json", "-o", "new.csv"], "the posteriors of row 1 are not shares",
+        predictions, correcting("p.csv"), "the posteriors of row 1 are not shares",
     ),
 }  # fmt: skip
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from proportio._compiled.threads import resolve_jobs
+from proportio.engines import engine_of
 from proportio.errors import InputError, MismatchError
 from proportio.sketch import Sketch, plain
 from proportio.sources import (
@@ -73,6 +74,11 @@ class Fits(ABC):
         embeds a batch.
         """
         began = time.perf_counter()
+        if engine_of(X) != "local":
+            raise InputError(
+                f"fit takes rows that this machine can read, not {type(X).__name__}: fit on a sample of them in memory, or on "
+                "their files, fit(pp.scan(files), 'label'). Batches are sketched where they are."
+            )
         source = as_source(X)
         if source is not None:
             self._fit_source(source, y, sample_weight)

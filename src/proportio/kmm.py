@@ -9,6 +9,7 @@ import numpy as np
 
 from proportio import storage
 from proportio.bandwidth import Criterion, choose
+from proportio.engines import Recipe
 from proportio.errors import InputError
 from proportio.exact import RowSketch, keep_rows, kernel_state, restore_kernel, standardized
 from proportio.features.fourier import KERNELS, RandomFourier
@@ -125,6 +126,12 @@ class KMM(Quantifier):
             map_id=self._map_id,
         )
         return part if onto is None else onto + part
+
+    def _recipe(self) -> Recipe:
+        raise InputError(
+            "KMM keeps the rows, so that every worker would send back all of its rows: use RFFM, whose sketches have the size of "
+            "its features, or bring a sample of the rows here."
+        )
 
     def _similarity(self, X: Floats, sketch: Sketch) -> Array:
         assert isinstance(sketch, RowSketch)

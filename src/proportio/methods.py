@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from proportio import storage
 from proportio.bandwidth import Criterion, choose
+from proportio.engines import Recipe
 from proportio.errors import InputError
 from proportio.features import Function, OneHot, RandomFourier
 from proportio.features.base import FeatureMap
@@ -92,6 +93,9 @@ class DFM(Quantifier):
             map_id=self._map_id,
             onto=onto,
         )
+
+    def _recipe(self) -> Recipe:
+        return Recipe(self.features_, self._seed, self._map_id, self.columns_, self.on_missing)
 
     def _similarity(self, X: Floats, sketch: Sketch) -> Array:
         assert isinstance(sketch, BlockSketch)

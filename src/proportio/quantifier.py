@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
-from proportio import intervals, storage
-from proportio.engines.local import Part, Progress, fold
+from proportio import engines, intervals, storage
+from proportio.engines import Engine, Progress, Recipe
 from proportio.errors import MismatchError, NotFittedError, ProportioWarning
 from proportio.estimate import Diagnostics, Estimate
 from proportio.evidence import Blocks, Evidence
@@ -64,6 +64,10 @@ class Quantifier(UsesLabels, Fits, BaseEstimator, ABC):  # type: ignore[misc]  #
     def _restore_map(self, meta: dict[str, Any], arrays: storage.Arrays, supply: list[Any]) -> None:
         """Inverse of `_map_state`."""
 
+    @abstractmethod
+    def _recipe(self) -> Recipe:
+        """What makes the same sketches elsewhere."""
+
     @property
     @abstractmethod
     def bound_(self) -> float | None:
@@ -95,22 +99,39 @@ class Quantifier(UsesLabels, Fits, BaseEstimator, ABC):  # type: ignore[misc]  #
             self._gram = self.sketch_.products(self.sketch_)
         return self._gram
 
-    def sketch(self, X: Any, *, sample_weight: Any = None, start: int = 0, progress: Progress | None = None) -> Sketch:
-        """Reduce a batch (a table, an iterator of tables, or a source) to its sketch; sketches of parts add up.
+    def sketch(
+        self,
+        X: Any,
+        *,
+        sample_weight: Any = None,
+        start: int = 0,
+        progress: Progress | None = None,
+        engine: Engine = "auto",
+    ) -> Sketch:
+        """Reduce a batch (a table, an iterator of tables, a source) to its sketch; sketches of parts add up.
 
-        `start` is the position of the first row within a larger source, if the batch is a part of one. `progress(done, total)`
-        is called with the rows done and all of them (None if unknown), a batch at a time.
+        A Dask or Spark DataFrame, or a list of delayed tables, is reduced where its rows are, and `engine="dask"` has a Dask
+        cluster read the files of a source. `start` is the position of the first row within a larger source, if the batch is
+        a part of one. `progress(done, total)` is called with the rows done and all of them (None if unknown), a batch
+        at a time; of Dask and Spark, which have displays of their own, once at the end.
         """
-        return self._reduce(X, sample_weight, start, progress)[0]
+        return self._reduce(X, sample_weight, start, progress, engine)[0]
 
     def _reduce(
-        self, X: Any, sample_weight: Any = None, start: int = 0, progress: Progress | None = None
+        self,
+        X: Any,
+        sample_weight: Any = None,
+        start: int = 0,
+        progress: Progress | None = None,
+        engine: Engine = "auto",
     ) -> tuple[Sketch, int]:
         """A batch as its sketch, and how many of its rows were dropped."""
         self._check_fitted()
-        part: Part = fold(
+        part = engines.reduce(
             lambda X, weights, start, onto: self._sketch(X, None, weights, start, onto),
+            self._recipe,
             X,
+            engine=engine,
             columns=self.columns_,
             on_missing=self._checked_on_missing(),
             sample_weight=sample_weight,
@@ -135,13 +156,15 @@ class Quantifier(UsesLabels, Fits, BaseEstimator, ABC):  # type: ignore[misc]  #
             warnings.warn(message, ProportioWarning, stacklevel=3)
         return solution, diagnostics, Blocks(self.sketch_, target, system, self.soft)
 
-    def estimate(self, X: Any, *, sample_weight: Any = None, progress: Progress | None = None) -> Estimate:
-        """The shares of a batch: a table, an iterator of tables, a source, or a sketch that this model made.
+    def estimate(
+        self, X: Any, *, sample_weight: Any = None, progress: Progress | None = None, engine: Engine = "auto"
+    ) -> Estimate:
+        """The shares of a batch: all that `sketch` takes, or a sketch that this model made.
 
-        `progress` is called as by `sketch`.
+        `progress` and `engine` are those of `sketch`.
         """
         began = time.perf_counter()
-        target, dropped = (X, 0) if isinstance(X, Sketch) else self._reduce(X, sample_weight, 0, progress)
+        target, dropped = (X, 0) if isinstance(X, Sketch) else self._reduce(X, sample_weight, 0, progress, engine)
         sketched = time.perf_counter()
         solution, diagnostics, blocks = self._match(target)
         done = time.perf_counter()

@@ -14,6 +14,7 @@ from proportio._compiled.threads import resolve_jobs
 from proportio.errors import InputError
 from proportio.sketch import Sketch
 from proportio.sources import Columns, Floats, OnMissing, count_rows, is_batches, read_batches, read_weights
+from proportio.sources.base import refuse_empty
 
 Array = npt.NDArray[np.float64]
 Progress: TypeAlias = Callable[[int, int | None], object]
@@ -32,6 +33,12 @@ class Part:
     sketch: Sketch | None
     dropped: int
 
+    def whole(self, name: str) -> Part:
+        """Itself, if it has rows."""
+        if self.sketch is None:
+            refuse_empty(name, self.dropped)
+        return self
+
     def __add__(self, other: Part) -> Part:
         known = [s for s in (self.sketch, other.sketch) if s is not None]
         return Part(Sketch.merge(known) if known else None, self.dropped + other.dropped)
@@ -47,15 +54,19 @@ def fold(
     start: int = 0,
     n_jobs: int | None = None,
     progress: Progress | None = None,
+    partial: bool = False,
 ) -> Part:
-    """A table, an iterator of tables or a source, reduced: `progress(done, total)` hears of every batch, total None if unknown."""
+    """A table, an iterator of tables or a source, reduced: `progress(done, total)` hears of every batch, total None if unknown.
+
+    A `partial` source, a part of a whole, may have no rows.
+    """
     if sample_weight is not None and is_batches(X):
         raise InputError("sample_weight goes with one table; sketch the weighted tables apart and add the sketches.")
     sketch: Sketch | None = None
     done = dropped = 0
     total = count_rows(X) if progress is not None else None
     serial = resolve_jobs(n_jobs) == 1
-    with closing(read_batches(X, expected=columns, on_missing=on_missing, serial=serial)) as batches:
+    with closing(read_batches(X, expected=columns, on_missing=on_missing, serial=serial, partial=partial)) as batches:
         for rows in batches:
             weights = rows.keep(read_weights(sample_weight, len(rows.values) + rows.dropped))
             if len(rows.values):

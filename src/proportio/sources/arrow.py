@@ -99,17 +99,23 @@ def in_pieces(tables: Iterable[Any], rows: int) -> Iterator[Any]:
         yield sys.modules["pyarrow"].concat_tables(held, promote_options="permissive")
 
 
-def as_frame(table: Any) -> nw.DataFrame[Any]:
-    """A table whose columns have names, as one of narwhals."""
+def as_frame(table: Any) -> nw.DataFrame[Any] | None:
+    """A table whose columns have names, as one of narwhals; None for an array."""
     if is_table(table):
         pa = sys.modules["pyarrow"]
         table = table if isinstance(table, pa.Table) else pa.Table.from_batches([table])
-    try:
-        return nw.from_native(table, eager_only=True)
-    except TypeError as error:
+    frame = nw.from_native(table, eager_only=True, pass_through=True)
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def with_names(table: Any) -> nw.DataFrame[Any]:
+    """A table of which one column is the labels."""
+    frame = as_frame(table)
+    if frame is None:
         raise InputTypeError(
             f"{type(table).__name__} has no columns with names, of which one could be the labels: use a data frame."
-        ) from error
+        )
+    return frame
 
 
 def encoded(column: nw.Series[Any], what: str) -> tuple[list[Any], npt.NDArray[Any]]:

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -119,16 +120,23 @@ def count_rows(X: Any) -> int | None:
 
 
 def read_batches(
-    X: Any, *, expected: Columns, on_missing: OnMissing, owner: str = "model", serial: bool = False
+    X: Any,
+    *,
+    expected: Columns,
+    on_missing: OnMissing,
+    owner: str = "model",
+    serial: bool = False,
+    partial: bool = False,
 ) -> Generator[Rows]:
     """One table, or every table of an iterator or source that has rows, validated; a batch may lose all its rows to "drop".
 
-    A source is read ahead by a thread, unless `serial`.
+    A source is read ahead by a thread, unless `serial`; one that is `partial` may be empty.
     """
     source = as_source(X)
     if source is not None:
         batches = _matrices(source, expected, on_missing, owner)
-        yield from _some(batches if serial else ahead(batches), source.name)
+        read = batches if serial else ahead(batches)
+        yield from read if partial else _some(read, source.name)
     elif isinstance(X, Iterator):
         yield from _some(_validated(X, expected, on_missing, owner), "the source")
     else:
@@ -160,7 +168,7 @@ def read_labelled(source: Source, label: str, *, on_missing: OnMissing, serial: 
 
     def batches() -> Generator[Labelled]:
         for place, table in _tables(source, [*names, label]):
-            frame = arrow.as_frame(table)
+            frame = arrow.with_names(table)
             rows = read_table(frame.select(*names).to_native(), place, expected, on_missing, "this fit")
             values, codes = arrow.encoded(frame.get_column(label), f"column {label!r} of {place}")
             kept = rows.keep(codes)
@@ -173,12 +181,12 @@ def read_labelled(source: Source, label: str, *, on_missing: OnMissing, serial: 
         n_rows += len(batch.rows.values)
         yield batch
     if not n_rows:
-        _refuse_empty(source.name, 0)
+        refuse_empty(source.name, 0)
 
 
 def take_column(X: Any, label: str) -> tuple[Any, Any]:
     """A frame in memory without its column `label`, and that column."""
-    frame = arrow.as_frame(X)
+    frame = arrow.with_names(X)
     if label not in frame.columns:
         raise MismatchError(
             f"X has no column {label!r} to take the labels from; its columns are {listed(frame.columns)}."
@@ -198,7 +206,18 @@ def ahead(items: Iterator[T], depth: int = AHEAD) -> Generator[T]:
     finally:
         reader.shutdown(wait=True, cancel_futures=True)
         if hasattr(items, "close"):
-            items.close()
+            with suppress(ValueError):  # still read: the interrupt came as the thread began
+                items.close()
+
+
+def require_columns(columns: Sequence[str], names: Sequence[str], where: str) -> None:
+    """Refuse a source without the columns that a model knows by `names`; it may have others."""
+    missing = [n for n in names if n not in columns]
+    if missing:
+        raise MismatchError(
+            f"The feature names should match those that were passed during fit ({where}): missing: "
+            f"{listed(missing)}; its columns are {listed(columns)}. The model knows its columns by name."
+        )
 
 
 def _tables(source: Source, names: Sequence[str]) -> Generator[tuple[str, Any]]:
@@ -213,12 +232,7 @@ def _tables(source: Source, names: Sequence[str]) -> Generator[tuple[str, Any]]:
 
 def _matrices(source: Source, expected: Columns, on_missing: OnMissing, owner: str) -> Generator[Rows]:
     names = source.columns if expected.names is None else expected.names
-    missing = [n for n in names if n not in source.columns]
-    if missing:
-        raise MismatchError(
-            f"The feature names should match those that were passed during fit ({source.name}): missing: "
-            f"{listed(missing)}; its columns are {listed(source.columns)}. The model knows its columns by name."
-        )
+    require_columns(source.columns, names, source.name)
     for place, table in _tables(source, names):
         yield read_table(table, place, expected, on_missing, owner)
 
@@ -236,10 +250,10 @@ def _some(batches: Iterator[Rows], name: str) -> Generator[Rows]:
         n_rows, dropped = n_rows + len(rows.values), dropped + rows.dropped
         yield rows
     if not n_rows:
-        _refuse_empty(name, dropped)
+        refuse_empty(name, dropped)
 
 
-def _refuse_empty(name: str, dropped: int) -> None:
+def refuse_empty(name: str, dropped: int) -> None:
     why = f"all {dropped} rows have a NaN or infinity" if dropped else "0 samples in all its batches"
     raise (InputError if name == "the source" else FileError)(
         f"{name} gave no rows: {why}. Check the filter, the path, or whether the iterator is used up."
