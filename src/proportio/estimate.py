@@ -155,10 +155,11 @@ class Estimate(Uncertainty):
             values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items() if k in known}
             for name in ("delta_min", "lambda_min", "residual", "kkt"):
                 values[name] = float("nan") if values[name] is None else float(values[name])
+            per_class = _per_class(data)
             return cls.of(
-                data["classes"],
-                np.asarray(data["proportions"], dtype=np.float64),
-                source_prior=np.asarray(data["source_prior"], dtype=np.float64),
+                [*data["classes"]],
+                per_class["proportions"],
+                source_prior=per_class["source_prior"],
                 soft=bool(data["soft"]),
                 method=str(data["method"]),
                 counts=data["counts"],
@@ -172,7 +173,7 @@ class Estimate(Uncertainty):
                 Evidence.from_dict(data["evidence"]) if data.get("evidence") else None,
                 Residual.from_dict(data["residual"]) if data.get("residual") else None,
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             if isinstance(error, FileError):
                 raise
             raise FileError(f"not the JSON of an estimate: {error!r}.") from error
@@ -186,7 +187,7 @@ class Estimate(Uncertainty):
     def from_json(cls, text: str | bytes) -> Estimate:
         """Inverse of `to_json`."""
         try:
-            data = json.loads(text)
+            data = json.loads(text, parse_float=_finite, parse_constant=_finite)
         except (ValueError, RecursionError) as error:
             raise FileError(f"not JSON: {error}.") from error
         return cls.from_dict(data)
@@ -253,6 +254,20 @@ def _frozen(a: npt.NDArray[Any]) -> npt.NDArray[Any]:
     out = a.copy()
     out.flags.writeable = False
     return out
+
+
+def _per_class(data: Mapping[str, Any]) -> dict[str, Array]:
+    values = {n: np.asarray(data[n], dtype=np.float64) for n in ("proportions", "source_prior", "counts")}
+    if any(v.shape != (len(data["classes"]),) for v in values.values()):
+        raise ValueError("it does not have one number for each class")
+    return values
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not np.isfinite(value):
+        raise ValueError(f"the number {digits[:20]} is beyond all that an estimate holds")
+    return value
 
 
 def _number(x: float) -> float | None:

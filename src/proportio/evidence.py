@@ -235,6 +235,16 @@ class Evidence:
             values[f.name] = np.asarray(v, dtype=np.float64) if isinstance(v, list) else v
             if f.name in shapes:
                 values[f.name] = values[f.name].reshape(c, -1) if values[f.name].size else np.empty((c, 0))
+        numbers = dict.fromkeys(("m", "dof_unknown", "dof_region"), ())
+        wanted = {
+            **numbers,
+            **dict.fromkeys(("counts", "alpha", "dof"), (c,)),
+            **dict.fromkeys(("G", "covariance", "H"), (c, c)),
+        }
+        if any(np.shape(values[n]) != s for n, s in wanted.items()) or not all(
+            np.isfinite(v).all() for v in values.values()
+        ):
+            raise ValueError(f"its evidence is not that of {c} classes")
         return cls(**values)
 
 

@@ -62,6 +62,8 @@ def unpack(data: bytes, kind: str, where: str = "the bytes given") -> tuple[dict
         intact = digest(meta, arrays) == header.get("sha256")
     except (ValueError, TypeError, RecursionError) as error:
         raise FileError(f"{where}: its metadata is damaged ({error}). Copy it again or save it anew.") from error
+    if not (isinstance(meta, dict) and type(meta.get("schema")) is int and isinstance(meta.get("kind"), str)):
+        raise FileError(f"{where}: its metadata lacks a kind or a schema: not a file that proportio wrote.")
     if not intact:
         raise FileError(f"{where}: the checksum does not match: altered or damaged. Copy it again or save it anew.")
     if meta["schema"] > SCHEMA:

@@ -173,12 +173,8 @@ def grouped(source: Source, column: str, model: Quantifier, progress: Any) -> It
     found: dict[Any, tuple[Sketch, int]] = {}
     read = 0
     for table in source.batches([*names, column]):
-        frame = arrow.as_frame(table)
+        frame = arrow.with_names(table)
         values, codes = arrow.encoded(frame.get_column(column), f"column {column!r} of {source.name}")
-        if any(values[k] is None for k in np.unique(codes)):
-            raise InputError(
-                f"{source.name}: column {column!r} has rows without a value, which belong to no sample: fill them in."
-            )
         for k in np.unique(codes):
             rows = frame.filter((codes == k).tolist()).select(*names)
             before, start = found.get(values[k], (None, 0))
