@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from proportio.kmm import KMM
     from proportio.methods import BBSE, DFM, RFFM
     from proportio.models import load
+    from proportio.monitor import Monitor
     from proportio.sketch import Sketch
 
 __version__ = "0.1.0"
@@ -43,6 +44,7 @@ _HOME = {
     "RFFM": "methods",
     "correct": "correction",
     "load": "models",
+    "Monitor": "monitor",
     "Estimate": "estimate",
     "Sketch": "sketch",
     **dict.fromkeys(
@@ -73,6 +75,7 @@ __all__ = [
     "InputError",
     "InputTypeError",
     "MismatchError",
+    "Monitor",
     "NotFittedError",
     "ProportioError",
     "ProportioWarning",

@@ -22,7 +22,7 @@ from proportio.uncertainty import Uncertainty
 
 Array = npt.NDArray[np.float64]
 
-SCHEMA = 1
+SCHEMA = 2  # 1 had whole matrices in the place of lower triangles, and is still read
 
 
 @dataclass(frozen=True)
