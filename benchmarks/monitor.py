@@ -1,10 +1,10 @@
 """Streams watched by a monitor: false alarms over whole streams without change, delay after a change, and kills survived.
 
-    python benchmarks/monitor.py [--streams 1000] [--batches 1000] [--kills 100]
+    python benchmarks/monitor.py [--streams 1000] [--batches 1000] [--reference 1000] [--kills 100]
 
 Every stream has a reference and a model of its own (RFFM, D = 64, three Gaussian classes in the plane), so that the noise of
 the reference counts. In "wandering" streams the shares change from batch to batch: label shift holds, and only drift may be
-called. Changes come after batch 500, or at the start. Batches are sketched sixteen at a time, which changes nothing but the time taken.
+called. Changes come half-way, or at the start. Batches are sketched sixteen at a time, which changes nothing but the time taken.
 """
 
 from __future__ import annotations
@@ -36,10 +36,12 @@ def rows_of(rng: np.random.Generator, y: Any) -> Any:
     return rng.normal(size=(len(y), 2)) + np.vstack([CENTRES, [3.0, 3.0]])[y]
 
 
-def reference(rng: np.random.Generator, n: int = 1000) -> pp.RFFM:
+def reference(rng: np.random.Generator, n: int) -> pp.RFFM:
     """A model of n rows."""
     y = rng.choice(3, n, p=SHARES)
-    return pp.RFFM(n_features=64, bandwidth=1.0, random_state=int(rng.integers(2**31)), n_jobs=1).fit(rows_of(rng, y), y)
+    return pp.RFFM(n_features=64, bandwidth=1.0, random_state=int(rng.integers(2**31)), n_jobs=1).fit(
+        rows_of(rng, y), y
+    )
 
 
 def shares_of(world: str, changed: bool, rng: np.random.Generator) -> Any:
@@ -53,7 +55,9 @@ def shares_of(world: str, changed: bool, rng: np.random.Generator) -> Any:
     return np.append(SHARES, 0.0)
 
 
-def sketches(model: pp.RFFM, world: str, batches: int, size: int, change: int, rng: np.random.Generator) -> Iterator[BlockSketch]:
+def sketches(
+    model: pp.RFFM, world: str, batches: int, size: int, change: int, rng: np.random.Generator
+) -> Iterator[BlockSketch]:
     """The stream."""
     for first in range(0, batches, AT_ONCE):
         y = np.concatenate(
@@ -67,10 +71,10 @@ def sketches(model: pp.RFFM, world: str, batches: int, size: int, change: int, r
             yield BlockSketch(tally, all_.map_id, None, sums=all_.sums[k : k + 1], amplitude=all_.amplitude)
 
 
-def stream(world: str, batches: int, size: int, change: int, seed: int, *, until: bool) -> dict[str, int]:
+def stream(world: str, n: int, batches: int, size: int, change: int, seed: int, *, until: bool) -> dict[str, int]:
     """The batch at which each alarm was first raised; `until`: stop there."""
-    rng = np.random.default_rng([seed, WORLDS.index(world), change, size])
-    model = reference(rng)
+    rng = np.random.default_rng([seed, WORLDS.index(world), n, change, size])
+    model = reference(rng, n)
     monitor = Monitor(model)
     first: dict[str, int] = {}
     for sketch in sketches(model, world, batches, size, change, rng):
@@ -83,11 +87,11 @@ def stream(world: str, batches: int, size: int, change: int, seed: int, *, until
     return first
 
 
-def false_alarms(streams: int, batches: int, size: int) -> None:
+def false_alarms(streams: int, n: int, batches: int, size: int) -> None:
     """How many whole streams without change, or with wandering shares, raised an alarm that is false."""
     for world, kinds in (("none", ("drift", "label_shift")), ("wandering", ("label_shift",))):
         began = time.process_time()
-        found = [stream(world, batches, size, batches, seed, until=False) for seed in range(streams)]
+        found = [stream(world, n, batches, size, batches, seed, until=False) for seed in range(streams)]
         false = sum(any(k in f for k in kinds) for f in found)
         print(
             f"{world}: {false} of {streams} streams of {batches} batches of {size} rows with a false alarm "
@@ -97,14 +101,18 @@ def false_alarms(streams: int, batches: int, size: int) -> None:
         )
 
 
-def delays(streams: int, batches: int, size: int) -> None:
+def delays(streams: int, n: int, batches: int, size: int) -> None:
     """Batches from the change to its alarm."""
     for world, kind in (("contaminated", "label_shift"), ("shares moved", "drift")):
         for change in (0, batches // 2):
-            found = [stream(world, batches, size, change, seed, until=True).get(kind) for seed in range(streams)]
+            found = [stream(world, n, batches, size, change, seed, until=True).get(kind) for seed in range(streams)]
             late = np.array([f - change for f in found if f is not None and f > change])
             early = sum(f is not None and f <= change for f in found)
-            said = f"median {np.median(late):.0f}, 90% within {np.quantile(late, 0.9):.0f} batches" if len(late) else "never"
+            said = (
+                f"median {np.median(late):.0f}, 90% within {np.quantile(late, 0.9):.0f} batches"
+                if len(late)
+                else "never"
+            )
             print(
                 f"{world} after batch {change}, batches of {size} rows: {said}; seen in {len(late)} of {streams} streams, "
                 f"alarm before the change in {early}",
@@ -125,7 +133,7 @@ def watch(path: Path, model: pp.RFFM, stream: list[BlockSketch]) -> Monitor:
 def kills(times: int, batches: int) -> None:
     """A process that watches a stream is killed again and again; what it ends with must be what an undisturbed one has."""
     rng = np.random.default_rng(0)
-    model = reference(rng)
+    model = reference(rng, 1000)
     batch = list(sketches(model, "wandering", batches, 100, batches, rng))
     with tempfile.TemporaryDirectory() as folder:
         undisturbed = watch(Path(folder) / "whole", model, batch)
@@ -161,13 +169,14 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=1000)
     parser.add_argument("--batches", type=int, default=1000)
     parser.add_argument("--rows", type=int, default=100)
+    parser.add_argument("--reference", type=int, default=1000)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--only", choices=["false", "delays", "kills"])
     asked = parser.parse_args()
     if asked.only in (None, "false"):
-        false_alarms(asked.streams, asked.batches, asked.rows)
+        false_alarms(asked.streams, asked.reference, asked.batches, asked.rows)
     if asked.only in (None, "delays"):
-        delays(max(asked.streams // 50, 1), asked.batches, asked.rows)
+        delays(max(asked.streams // 50, 1), asked.reference, asked.batches, asked.rows)
     if asked.only in (None, "kills"):
         kills(asked.kills, 200)
 

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 
-BETS = 0.9 * 3.0 ** -np.arange(12.0)  # from a few rows to 10⁹
-LARGEST = 0.9  # λn up to which Fan's inequality is used
+BETS = 0.9 * 2.0 ** -np.arange(20.0)  # from a few rows to 10¹⁰
+LARGEST = 0.98  # λn up to which Fan's inequality is used
 FINENESS = 2  # 2² starting times are kept in each octave of age
 
 

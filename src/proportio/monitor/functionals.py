@@ -3,10 +3,10 @@
     f_j(x) = (⟨w_j, Φ(x)⟩ + ‖w_j‖C)/(2‖w_j‖C) in [0, 1];   under label shift  E_Q f_j = Σ α_i E_i f_j  for all j at once
     ρ = min over α in the simplex of max_j dist(m_j, [Σ α_i l_ij, Σ α_i u_ij])/r_j      (a linear programme)
 
-The w_j are B G⁺ (each tells one class's share), their sum (which the batch's rows must meet with 1 if nothing unknown is among
-them), and the principal directions of the rows' scatter at right angles to the class means. They are chosen on the even
-blocks of the reference; [l_ij, u_ij] holds E_i f_j by the odd blocks. m_j ± r_j is what the stream says of E_Q f_j: ρ > 1 means
-that no shares explain it.
+The w_j are B G⁺ (each tells one class's share), their sum (which a batch must meet with 1 if nothing unknown is among its rows),
+and the principal directions of the rows' scatter at right angles to the class means. They are chosen on every fourth block of
+the reference; [l_ij, u_ij] holds E_i f_j by the other blocks. m_j ± r_j is what the stream says of E_Q f_j: ρ > 1 means that no
+shares explain it.
 """
 
 from __future__ import annotations
@@ -50,29 +50,28 @@ class Functionals:
                 "a monitor reads features of finite dimension with a bound C, and this model's are not: use RFFM or BBSE, or "
                 "declare the bound, DFM(Function(f, bound=C))."
             )
-        weight = sketch.tally.weight
-        thin = [
-            str(g)
-            for g, w in zip(sketch.groups or (), weight, strict=True)
-            if min((w[::2] > 0).sum(), (w[1::2] > 0).sum()) < 2
-        ]
+        tally = sketch.tally
+        choosing = np.arange(sketch.n_blocks) % 4 == 0
+        filled = tally.weight > 0
+        enough = (filled & choosing).any(axis=1) & ((filled & ~choosing).sum(axis=1) > 1)
+        thin = [str(g) for g, well in zip(sketch.groups or (), enough, strict=True) if not well]
         if thin:
             raise InputError(
-                f"class {', '.join(thin[:5])} has too few rows in the reference for a monitor, which chooses directions on "
-                "one half of them and measures on the other: give 10 or more."
+                f"class {', '.join(thin[:5])} has too few rows in the reference for a monitor, which chooses directions on a "
+                "quarter of them and measures on the others: give 20 or more."
             )
-        W = _directions(sketch, weight)
+        W = _directions(sketch, choosing)
         reach = np.linalg.norm(W, axis=0) * bound
-        sums = (sketch.sums[:, 1::2] * sketch.amplitude) @ W  # (c, K/2, J)
-        w = weight[:, 1::2]
+        sums = (sketch.sums[:, ~choosing] * sketch.amplitude) @ W  # (class, block, functional)
+        w = tally.weight[:, ~choosing]
         p = w / w.sum(axis=1, keepdims=True)
         blocks = (np.divide(sums, w[..., None], out=np.zeros_like(sums), where=w[..., None] > 0) + reach) / (2 * reach)
         mean = np.einsum("ik,ikj->ij", p, blocks)
         c, J = mean.shape
         delta = level / ((c + 1) * J)
-        prior = sketch.tally.totals / sketch.tally.totals.sum()
+        prior = tally.totals / tally.totals.sum()
         whole = prior @ mean
-        n = sketch.tally.effective
+        n = tally.effective
         between = (prior @ mean**2 - whole**2) / n.sum() if source == "sampled" else np.zeros(J)
         if noise == "t":
             room = 1 - (p**2).sum(axis=1)
@@ -81,10 +80,10 @@ class Functionals:
             radius = stdtrit(dof, 1 - delta / 2)[:, None] * np.sqrt(variance)
             around = stdtrit(dof.min(), 1 - delta / 2) * np.sqrt(prior**2 @ variance + between)
         else:
-            half = w.sum(axis=1) ** 2 / sketch.tally.weight2[:, 1::2].sum(axis=1)
+            rows = w.sum(axis=1) ** 2 / tally.weight2[:, ~choosing].sum(axis=1)
             price = np.log(2 / delta) / 2
-            radius = np.tile(np.sqrt(price / half)[:, None], J)
-            around = np.sqrt(price * (np.sum(prior**2 / half) + (source == "sampled") / n.sum())) * np.ones(J)
+            radius = np.tile(np.sqrt(price / rows)[:, None], J)
+            around = np.sqrt(price * (np.sum(prior**2 / rows) + (source == "sampled") / n.sum())) * np.ones(J)
         return cls(
             W,
             reach,
@@ -108,9 +107,9 @@ class Functionals:
         """How far the stream is from the reference as a whole, from each starting time; above 1: drift."""
         return np.asarray((np.maximum(mean - self.high, self.low - mean) / radius).max(axis=1))
 
-    def misfit(self, alpha: Array, mean: Array, radius: Array) -> float:
-        """How far the stream is from these shares of the classes; above 1: they do not explain it."""
-        return float((np.maximum(mean - alpha @ self.u, alpha @ self.l - mean) / radius).max())
+    def misfit(self, alpha: Array, mean: Array, radius: Array) -> Array:
+        """How far the stream is from these shares of the classes, from each starting time; above 1: they do not explain it."""
+        return np.asarray((np.maximum(mean - alpha @ self.u, alpha @ self.l - mean) / radius).max(axis=-1))
 
     def best(self, mean: Array, radius: Array) -> tuple[float, Array]:
         """ρ and the shares that reach it."""
@@ -126,16 +125,16 @@ class Functionals:
         )
         alpha = np.maximum(np.asarray(found.x)[:c], 0)
         alpha = alpha / alpha.sum()
-        return self.misfit(alpha, mean, radius), alpha
+        return float(self.misfit(alpha, mean, radius)), alpha
 
     def state(self) -> dict[str, Array]:
         """All arrays, for a file."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
-def _directions(sketch: BlockSketch, weight: Array) -> Array:
-    """W from the even blocks."""
-    sums, w = sketch.sums[:, ::2] * sketch.amplitude, weight[:, ::2]
+def _directions(sketch: BlockSketch, choosing: npt.NDArray[np.bool_]) -> Array:
+    """W from the blocks set apart for choosing."""
+    sums, w = sketch.sums[:, choosing] * sketch.amplitude, sketch.tally.weight[:, choosing]
     B = (sums.sum(axis=1) / w.sum(axis=1)[:, None]).T
     inverse = np.linalg.pinv(B.T @ B, rcond=FAINT, hermitian=True)
     duals = B @ inverse

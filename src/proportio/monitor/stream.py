@@ -165,21 +165,19 @@ class Monitor:
         mean = self.capital.mean
         radius = self.capital.radius((1 - FOR_REFERENCE) * self.level)
         moved = self.functionals.moved(mean, radius)
-        misfit = np.array([self._misfit(m, r) for m, r in zip(mean, radius, strict=True)])
+        misfit = self._misfit(mean, radius)
         for kind, evidence in zip(KINDS, (moved, misfit), strict=True):
             if evidence.max() > 1 and kind not in self._since:
                 self._since[kind] = int(self.capital.start[np.argmax(evidence)])
         return float(moved.max()), float(misfit.max())
 
-    def _misfit(self, mean: Array, radius: Array) -> float:
-        """ρ, or less work: the misfit of shares that explain the stream already."""
-        for shares in self._shares:
-            value = self.functionals.misfit(shares, mean, radius)
-            if value <= 1:
-                return value
-        value, shares = self.functionals.best(mean, radius)
-        self._shares = [self.functionals.prior, shares, *self._shares[1:4]]
-        return value
+    def _misfit(self, mean: Array, radius: Array) -> Array:
+        """ρ from each starting time; where some shares known already explain the stream, their misfit instead: less work."""
+        best = np.min([self.functionals.misfit(shares, mean, radius) for shares in self._shares], axis=0)
+        for i in np.flatnonzero(best > 1):
+            best[i], shares = self.functionals.best(mean[i], radius[i])
+            self._shares = [self.functionals.prior, shares, *self._shares[1:4]]
+        return np.asarray(best)
 
     def __contains__(self, batch_id: Any) -> bool:
         return str(plain(batch_id)) in self._ids
