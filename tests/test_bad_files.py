@@ -205,7 +205,7 @@ BAD: dict[str, tuple[Callable[[], None] | None, list[str], str]] = {
     "an output that is read": (None, estimating("batch.csv", "--json", "batch.csv"), "would be overwritten"),
     "scores of no format": (None, ["explain", "batch.csv", "--model", "m.safetensors", "-o", "new.txt"], ".csv or .parquet"),
     "an estimate that is none": (
-        estimate_of_others, correcting("batch.csv"), "est.json: not the JSON of an estimate",
+        estimate_of_others, correcting("batch.csv"), "est.json: not the JSON of one estimate",
     ),
     "predictions without a class": (
         predictions, correcting("batch.csv"), "no column 'sick', 'well'",
@@ -244,10 +244,11 @@ def test_dropped_rows_are_counted(here: Path) -> None:
     done = run(*estimating("nan.csv", "--on-missing", "drop", "--json", "-"))
     assert done.exit_code == 0
     found = json.loads(done.stdout)
-    assert (found["n_target"], found["dropped"]) == (299, 1)
+    assert (found["rows"], found["estimate"]["dropped"]) == (299, 1)
     FRAME.assign(b=FRAME["b"].where(FRAME.index != 7), day="monday").to_csv("nan.csv", index=False)
     done = run(*estimating("nan.csv", "--on-missing", "drop", "--by", "day", "--json", "-"))
-    assert (json.loads(done.stdout)["n_target"], json.loads(done.stdout)["dropped"]) == (299, 1)
+    found = json.loads(done.stdout)
+    assert (found["sample"], found["rows"], found["estimate"]["dropped"]) == ("monday", 299, 1)
 
 
 # -- what only a process of its own shows --------------------------------------------------------------------------
@@ -265,7 +266,7 @@ def test_answers_go_to_stdout_and_all_else_to_stderr(here: Path) -> None:
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 1
-    assert json.loads(done.stdout)["classes"] == ["sick", "well"]
+    assert json.loads(done.stdout)["estimate"]["classes"] == ["sick", "well"]
     said = done.stderr.splitlines()
     assert all(line.startswith("proportio: ") for line in said) and any(
         "gate unknown >= 0: FAILED" in line for line in said

@@ -14,12 +14,13 @@ import flowio
 import numpy as np
 import pandas as pd
 import pytest
+from jsonschema import Draft202012Validator
 from scipy import sparse
 from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
 import proportio as pp
-from proportio import cli
+from proportio import cli, schema
 
 HIPC = Path(__file__).resolve().parents[2] / "shared" / "hipc"
 OPTIONS = ["--n-features", "60", "--bandwidth", "6", "--seed", "3"]
@@ -119,13 +120,18 @@ def test_the_command_answers_what_the_library_answers(name: str, folder: Path) -
     done = run("estimate", folder / f"new.{name}", "--model", folder / f"{name}.safetensors", "--json", "-")
     assert done.stderr == ""
     found = json.loads(done.stdout)
-    assert found["classes"] == est.classes.tolist()
-    assert found["proportions"] == est.proportions.tolist() and found["unknown"] == est.unknown
-    assert found["intervals"] == est.interval().tolist()
-    assert found["unknown_interval"] == est.interval(of="unknown").tolist()
+    shares = [*est.proportions, est.unknown]
+    assert [s["class"] for s in found["shares"]] == [*map(str, est.classes), "(unknown)"]
+    assert [s["share"] for s in found["shares"]] == shares
+    assert [s["count"] for s in found["shares"]] == [s * len(new) for s in shares]
+    assert [[s["low"], s["high"]] for s in found["shares"]] == [
+        *est.interval().tolist(),
+        est.interval(of="unknown").tolist(),
+    ]
     assert found["label_shift"] == est.label_shift_test().to_dict()
-    again = pp.Estimate.from_json(done.stdout)
-    assert np.array_equal(again.interval(0.8), est.interval(0.8))
+    Draft202012Validator(schema.load("answer")).validate(found)
+    again = pp.Estimate.from_dict(found["estimate"])
+    assert np.array_equal(again.proportions, est.proportions) and np.allclose(again.interval(0.8), est.interval(0.8))
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -153,7 +159,7 @@ def test_every_sample_of_a_column_is_what_its_rows_alone_give(name: str, folder:
         rows = NEW.loc[NEW["sample"] == sample, FEATURES].astype(type_of(name))
         est = model.estimate(rows)
         found = next(d for d in lines if d["sample"] == called)
-        assert found["proportions"] == est.proportions.tolist() and found["n_target"] == len(rows)
+        assert found["estimate"]["proportions"] == est.proportions.tolist() and found["rows"] == len(rows)
         mine = [line for line in table if line["sample"] == called]
         assert [float(line["share"]) for line in mine] == [*est.proportions, est.unknown]
         assert [float(line["low"]) for line in mine[:-1]] == est.interval()[:, 0].tolist()
@@ -171,13 +177,16 @@ def test_a_sample_a_file_and_all_files_at_once(folder: Path, tmp_path: Path) -> 
     found = json.loads(
         run("estimate", f"{tmp_path}/*.csv", "--model", folder / "csv.safetensors", "--json", "-").stdout
     )
-    assert found["proportions"] == model.estimate(NEW[FEATURES]).proportions.tolist()
+    assert found["estimate"]["proportions"] == model.estimate(NEW[FEATURES]).proportions.tolist()
 
 
 def test_a_reference_in_the_place_of_a_model(folder: Path) -> None:
     options = ["--label", "digit", "--features", ",".join(FEATURES), *OPTIONS]
     done = run("estimate", folder / "new.csv", "--reference", folder / "known.csv", *options, "--json", "-")
-    assert json.loads(done.stdout)["proportions"] == library(KNOWN).estimate(NEW[FEATURES]).proportions.tolist()
+    assert (
+        json.loads(done.stdout)["estimate"]["proportions"]
+        == library(KNOWN).estimate(NEW[FEATURES]).proportions.tolist()
+    )
 
 
 def test_one_population_a_file_is_labelled_by_the_files_name(tmp_path: Path) -> None:
@@ -202,7 +211,11 @@ def test_sketches_say_what_the_rows_say(folder: Path, tmp_path: Path) -> None:
         "estimate", tmp_path / "0.safetensors", tmp_path / "1.safetensors", "--model", model, "--json", "-"
     ).stdout
     rows = pp.load(model).estimate(NEW[FEATURES])
-    assert json.loads(merged)["proportions"] == json.loads(both)["proportions"] == rows.proportions.tolist()
+    assert (
+        json.loads(merged)["estimate"]["proportions"]
+        == json.loads(both)["estimate"]["proportions"]
+        == rows.proportions.tolist()
+    )
     each = run(
         "estimate", tmp_path / "0.safetensors", tmp_path / "1.safetensors", "--model", model, "--by", "file"
     ).stdout
@@ -236,7 +249,9 @@ def test_correct_carries_predictions_over_to_the_shares_of_the_batch(folder: Pat
     )
     run("correct", tmp_path / "p.csv", "--estimate", est, "--prefix", "p_", "-o", tmp_path / "out.csv")
     out = pd.read_csv(tmp_path / "out.csv", float_precision="round_trip")
-    better = pp.correct(classifier, pp.Estimate.from_json(est.read_text())).predict_proba(batch[FEATURES] / 16)
+    better = pp.correct(classifier, pp.Estimate.from_dict(json.loads(est.read_text())["estimate"])).predict_proba(
+        batch[FEATURES] / 16
+    )
     np.testing.assert_allclose(out[[f"p_{k}" for k in classifier.classes_]], better, rtol=1e-12)
     assert out["p_class"].tolist() == classifier.classes_[better.argmax(axis=1)].tolist()
     assert out["row"].tolist() == batch.index.tolist()
@@ -277,8 +292,8 @@ def test_a_layer_and_a_representation_of_an_h5ad_file(tmp_path: Path) -> None:
             run("estimate", tmp_path / "a.h5ad", "--model", tmp_path / "m.safetensors", "--json", "-").stdout
         )
         expected = pp.RFFM(60, 6.0, soft=True, random_state=3).fit(X, np.where(y, "B", "T")).estimate(X[:])
-        assert found["classes"] == ["B", "T"]
-        assert found["proportions"] == expected.proportions.tolist()
+        assert found["estimate"]["classes"] == ["B", "T"]
+        assert found["estimate"]["proportions"] == expected.proportions.tolist()
 
 
 def test_the_transform_of_the_reference_is_the_batchs_without_saying(tmp_path: Path) -> None:
@@ -303,7 +318,7 @@ def test_the_transform_of_the_reference_is_the_batchs_without_saying(tmp_path: P
     found = json.loads(run("estimate", tmp_path / "b.fcs", "--model", tmp_path / "m.safetensors", "--json", "-").stdout)
     X = np.arcsinh(frame[["CD3", "CD4"]].astype(np.float32).astype(float) / 50)
     expected = pp.RFFM(60, 6.0, soft=True, random_state=3).fit(X, y).estimate(X[::2])
-    assert found["proportions"] == expected.proportions.tolist()
+    assert found["estimate"]["proportions"] == expected.proportions.tolist()
 
 
 @pytest.mark.skipif(not HIPC.is_dir(), reason=f"the HIPC cells are not at {HIPC}; they are not ours to ship")
@@ -333,5 +348,5 @@ def test_real_cells_in_every_format(name: str, tmp_path: Path) -> None:
     )
     found = json.loads(run("estimate", batch, "--model", tmp_path / "m.safetensors", "--json", "-").stdout)
     expected = pp.RFFM(400, 1.0, soft=True).fit(known[markers], known["population"]).estimate(new[markers])
-    assert found["proportions"] == expected.proportions.tolist()
-    assert found["intervals"] == expected.interval().tolist()
+    assert found["estimate"]["proportions"] == expected.proportions.tolist()
+    assert [[s["low"], s["high"]] for s in found["shares"][:-1]] == expected.interval().tolist()

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from proportio.kmm import KMM
     from proportio.methods import BBSE, DFM, RFFM
     from proportio.models import load
+    from proportio.monitor import Monitor
     from proportio.sketch import Sketch
     from proportio.sources import Source, scan
 
@@ -44,6 +45,7 @@ _HOME = {
     "RFFM": "methods",
     "correct": "correction",
     "load": "models",
+    "Monitor": "monitor",
     "Source": "sources",
     "scan": "sources",
     "Estimate": "estimate",
@@ -76,6 +78,7 @@ __all__ = [
     "InputError",
     "InputTypeError",
     "MismatchError",
+    "Monitor",
     "NotFittedError",
     "ProportioError",
     "ProportioWarning",

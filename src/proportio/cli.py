@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from proportio.commands import doctor, estimating, fitting, merging, rows
+from proportio.commands import doctor, estimating, fitting, merging, rows, watching
 from proportio.commands.console import Guarded, failure
 
 EXPERIMENTS = "They are: noises, robustness, hipc, bounds, fourier, bandwidth, speed."
@@ -52,6 +52,7 @@ for command in (
     merging.merge,
     rows.explain,
     rows.correct,
+    watching.monitor,
     doctor.doctor,
 ):
     app.command()(command)

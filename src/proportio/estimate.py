@@ -6,6 +6,7 @@ An `Estimate` is frozen, prints itself, and travels as JSON. It knows no quantif
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from proportio import display, intervals
+from proportio import display, intervals, storage
 from proportio.errors import FileError
 from proportio.evidence import Blocks, Evidence
 from proportio.shift import Residual
@@ -21,7 +22,7 @@ from proportio.uncertainty import Uncertainty
 
 Array = npt.NDArray[np.float64]
 
-SCHEMA = 1
+SCHEMA = 2  # 1 had whole matrices in the place of lower triangles, and is still read
 
 
 @dataclass(frozen=True)
@@ -212,6 +213,33 @@ class Estimate(Uncertainty):
         )
 
     # -- for people ------------------------------------------------------------------------------------------
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        truth: Any = None,
+        curve: Any = None,
+        profile: Any = None,
+        title: str | None = None,
+    ) -> str:
+        """The report as one HTML file, written to `path` whole or not at all where one is given.
+
+        `truth` are the true shares where they are known, `curve` is a model's `bandwidth_curve_`, `profile` what its
+        `explain_unknown` says.
+        """
+        from proportio import report
+
+        text = report.page(self, truth=truth, curve=curve, profile=profile, title=title)
+        if path is not None:
+            storage.write(path, text.encode())
+        return text
+
+    def plot(self, ax: Any = None, *, truth: Any = None) -> Any:
+        """The shares with their intervals beside the reference's, on a matplotlib axis; `proportio.report` has more figures."""
+        from proportio import report
+
+        return report.plot_shares(self, ax, truth=truth)
 
     def _limits(self, level: float = display.LEVEL) -> Array | None:
         """The intervals where the estimate has what they take, the unknown share's last."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import tempfile
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +75,12 @@ def unpack(data: bytes, kind: str, where: str = "the bytes given") -> tuple[dict
     if meta["kind"] != kind:
         raise FileError(f"{where}: holds a {meta['kind']}, but a {kind} was asked for.")
     return meta, arrays
+
+
+def plain(record: Any) -> dict[str, Any]:
+    """The fields of a frozen record as JSON knows them: NaN and infinity as None."""
+    values = {f.name: getattr(record, f.name) for f in fields(record)}
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
 
 
 def write(path: str | os.PathLike[str], data: bytes) -> None:

@@ -18,6 +18,7 @@ from proportio.commands.gates import Gate, Outcome
 from proportio.estimate import Estimate
 from proportio.shift import LabelShiftTest
 
+SCHEMA = 1
 UNKNOWN = "(unknown)"
 COLUMNS = ("sample", "class", "share", "low", "high", "count", "source_share")
 WIDTH = 100  # of the table of many samples
@@ -54,16 +55,24 @@ class Answer:
         return [*self.estimate.proportions.tolist(), *([self.estimate.unknown] if self.estimate.soft else [])]
 
     def to_dict(self) -> dict[str, Any]:
-        """What the JSON holds."""
-        c = len(self.estimate.classes)
+        """What the JSON holds: of the schema "answer"."""
         return {
-            **({} if self.sample is None else {"sample": self.sample}),
-            **self.estimate.to_dict(),
+            **self.verdict("answer"),
             "level": self.level,
-            "intervals": [list(pair) for pair in self.limits[:c]],
-            "unknown_interval": list(self.limits[c]) if self.estimate.soft else None,
+            "rows": self.estimate.n_target,
+            "shares": [dict(zip(COLUMNS[1:], line[1:], strict=True)) for line in self.lines()],
+            "estimate": self.estimate.to_dict(),
+        }
+
+    def verdict(self, kind: str = "check") -> dict[str, Any]:
+        """Label shift and the gates alone: of the schema "check"."""
+        gates = [{"gate": o.gate, "failed": o.failed, "seen": o.seen} for o in self.outcomes]
+        return {
+            "schema": SCHEMA,
+            "kind": kind,
+            "sample": self.sample,
             "label_shift": self.test.to_dict(),
-            "gates": [{"gate": o.gate, "failed": o.failed, "seen": o.seen} for o in self.outcomes],
+            "gates": gates,
         }
 
     def lines(self) -> list[tuple[Any, ...]]:

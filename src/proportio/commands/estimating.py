@@ -141,8 +141,7 @@ def check(
         how = reading.Reading(format_, delimiter)
         found = list(_answers(load(model), batch, by, how, 0.95, wanted, strict, console))
         if json is not None:
-            tests = [{**({} if a.sample is None else {"sample": a.sample}), **a.test.to_dict()} for a in found]
-            Outputs.write({json: answers.as_json(tests, many=by is not None)})
+            Outputs.write({json: answers.as_json([a.verdict() for a in found], many=by is not None)})
         if json != STDOUT:
             for a in found:
                 typer.echo(f"{'' if a.sample is None else f'{a.sample}: '}{a.test}")

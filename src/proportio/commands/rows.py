@@ -126,14 +126,20 @@ class _Given:
 
 
 def _estimate(path: Path) -> Estimate:
+    """The estimate in a JSON file: by itself, or within an answer of the command."""
+    import json
+
     import proportio as pp
     from proportio import storage
     from proportio.errors import FileError
 
+    text = storage.read(path)
     try:
-        return pp.Estimate.from_json(storage.read(path))
-    except FileError as error:
-        raise FileError(f"{path}: {error}") from error
+        data = json.loads(text)
+        found = data["estimate"] if isinstance(data, dict) and data.get("kind") == "answer" else data
+        return pp.Estimate.from_json(json.dumps(found))
+    except (FileError, ValueError, KeyError, RecursionError) as error:
+        raise FileError(f"{path}: not the JSON of one estimate ({error}).") from error
 
 
 def _check_suffix(output: Path | None) -> None:
