@@ -275,6 +275,26 @@ def test_check_says_the_verdict_only_and_gates_decide_the_exit_code(folder: Path
     assert json.loads(quiet.stdout)["gates"] == gates and len(quiet.stderr.splitlines()) == 1
 
 
+def test_the_report_shows_the_shares_and_what_the_unknown_looks_like(folder: Path, tmp_path: Path) -> None:
+    run("estimate", folder / "new.csv", "--model", folder / "csv.safetensors", "--html", tmp_path / "one.html")
+    one = (tmp_path / "one.html").read_text()
+    est = pp.load(folder / "csv.safetensors").estimate(NEW[FEATURES])
+    assert one.startswith("<!doctype html>") and f"{100 * est.proportions[0]:.1f}" in one
+    profile = pp.load(folder / "csv.safetensors").explain_unknown(NEW[FEATURES])
+    assert (profile.contrasts[0].column in one) == (est.interval(of="unknown")[0] > 0)
+    run(
+        "estimate",
+        folder / "new.csv",
+        "--model",
+        folder / "csv.safetensors",
+        "--by",
+        "sample",
+        "--html",
+        tmp_path / "two.html",
+    )
+    assert "left" in (tmp_path / "two.html").read_text()
+
+
 def test_a_layer_and_a_representation_of_an_h5ad_file(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 400)

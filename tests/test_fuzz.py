@@ -119,3 +119,11 @@ def test_an_estimate_whose_numbers_do_not_fit_is_refused_when_it_is_read(path: l
     node[path[-1]] = value
     with pytest.raises(pp.FileError, match="not "):
         pp.Estimate.from_json(json.dumps(data).replace("Infinity", "1e400"))
+
+
+@pytest.mark.parametrize("bandwidth", [1e308, 1e-308])
+def test_a_bandwidth_whose_square_overflows_is_refused(bandwidth: float) -> None:
+    with pytest.raises(pp.InputError, match="above 0"):
+        pp.RFFM(n_features=8, bandwidth=bandwidth).fit(X, Y)
+    with pytest.raises(pp.InputError, match="above 0"):
+        from_bytes(changed(RFFM.to_bytes(), "model", lambda meta, arrays: meta["map"].update(sigma=bandwidth)))

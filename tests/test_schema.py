@@ -55,7 +55,7 @@ def test_every_schema_is_one(name: str) -> None:
 def test_every_file_of_the_package_is_offered() -> None:
     folder = Path(schema.__file__).parent
     assert sorted(p.stem for p in folder.glob("*.json")) == sorted(schema.NAMES)
-    with pytest.raises(pp.InputError, match="no schema 'estimates': they are bound, drift_test, estimate"):
+    with pytest.raises(pp.InputError, match="no schema 'estimates': they are answer, bound, check"):
         schema.load("estimates")
 
 

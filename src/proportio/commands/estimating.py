@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from proportio.commands.gates import Gate
     from proportio.estimate import Estimate
     from proportio.quantifier import Quantifier
+
+FEW = 200_000  # rows that are read once more to say what the unknown among them looks like
 
 ModelPath = Annotated[Path | None, typer.Option("--model", help="A model that `proportio fit` saved.")]
 ReferencePath = Annotated[
@@ -84,6 +86,7 @@ def estimate(
         if (model is None) == (reference is None):
             raise InputError("give either --model FILE or --reference FILE --label COLUMN.")
         Outputs(json, csv, html, inputs=[*batch, model, reference])
+        page = None if html is None else _report()
         if model is not None:
             _refuse_with_model(
                 label=label,
@@ -108,8 +111,9 @@ def estimate(
             how = reading.Reading(format_, delimiter)
         found = list(_answers(fitted, batch, by, how, level, wanted, strict, console))
         written: dict[Path | None, str | bytes] = {}
-        if html is not None:
-            written[html] = _page(found, fitted)
+        if page is not None:
+            estimates = {a.sample or "batch": a.estimate for a in found}
+            written[html] = page(estimates, model=fitted, profile=_profile(found, batch, fitted, how))
         if csv is not None:
             written[csv] = answers.as_csv(found)
         if json is not None:
@@ -221,11 +225,22 @@ def _judge(found: list[Answer], console: Console) -> None:
         raise typer.Exit(1)
 
 
-def _page(found: list[Answer], model: Quantifier) -> str:
+def _report() -> Any:
+    """What makes the report, or an error that says how to install it, before any work."""
     from proportio import report
 
-    html: str = report.page({a.sample or "batch": a.estimate for a in found}, model=model)
-    return html
+    return report.page
+
+
+def _profile(found: list[Answer], paths: list[Path], model: Quantifier, how: reading.Reading) -> Any:
+    """What the unknown of one batch looks like, where it has any and its rows fit in memory."""
+    first = found[0]
+    if len(found) > 1 or first.sample is not None or not first.estimate.soft or reading.sketches(paths):
+        return None
+    source = reading.batch(paths, model, how)
+    if first.limits[-1][0] <= 0 or first.estimate.dropped or first.estimate.n_target > FEW:
+        return None
+    return model.explain_unknown(reading.table(source, model.columns_.names))
 
 
 def _check_level(level: float) -> None:

@@ -158,6 +158,18 @@ def load_sketch(path: Path) -> Sketch:
     return Sketch.load(path)
 
 
+def table(source: Source, columns: Sequence[str] | None) -> Any:
+    """All rows of a source in one Arrow table."""
+    import pyarrow as pa
+
+    from proportio.errors import InputError
+
+    parts = [pa.Table.from_batches([t]) if isinstance(t, pa.RecordBatch) else t for t in source.batches(columns)]
+    if not sum(map(len, parts)):
+        raise InputError(f"{source.name} gave no rows: there is nothing to read. Check the filter and the path.")
+    return pa.concat_tables(parts)
+
+
 def grouped(source: Source, column: str, model: Quantifier, progress: Any) -> Iterator[tuple[str, Sketch, int]]:
     """Each value of a column, the sketch of its rows, and how many of them were dropped: one pass, whatever their order."""
     import numpy as np

@@ -42,10 +42,7 @@ def explain(
         fitted = pp.load(model)
         source = reading.batch(batch, fitted, reading.Reading(format_, delimiter))
         names = fitted.columns_.names
-        tables = list(source.batches(names if output is None else None))
-        if not sum(len(t) for t in tables):
-            raise InputError(f"{source.name} gave no rows: there is nothing to explain.")
-        rows = pa.concat_tables([pa.Table.from_batches([t]) if isinstance(t, pa.RecordBatch) else t for t in tables])
+        rows = reading.table(source, names if output is None else None)
         known = rows if names is None else rows.select(list(names))
         if output is not None:
             column = "unknown_score"
@@ -93,8 +90,7 @@ def correct(
                 f"{predictions} has no column {listed(missing)}: it takes one of posteriors for each class of "
                 f"the estimate; its columns are {listed(source.columns)}. Is a --prefix missing?"
             )
-        tables = [pa.Table.from_batches([t]) if isinstance(t, pa.RecordBatch) else t for t in source.batches()]
-        rows = pa.concat_tables(tables)
+        rows = reading.table(source, None)
         given = read_rows(rows.select(columns), what=str(predictions)).values.astype(np.float64)
         if (given < 0).any() or (np.abs(given.sum(axis=1) - 1) > 1e-3).any():
             bad = int(np.argmax((given < 0).any(axis=1) | (np.abs(given.sum(axis=1) - 1) > 1e-3)))
