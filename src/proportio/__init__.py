@@ -15,7 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from proportio import features
+    from proportio import features, tl
     from proportio.correction import correct
     from proportio.errors import (
         BoundError,
@@ -88,11 +88,12 @@ __all__ = [
     "features",
     "load",
     "scan",
+    "tl",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("datasets", "features"):
+    if name in ("datasets", "features", "tl"):
         return importlib.import_module(f"proportio.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'proportio' has no attribute {name!r}")

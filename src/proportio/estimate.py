@@ -249,6 +249,7 @@ class Estimate(Uncertainty):
         return np.vstack([shares, intervals.unknown_interval(self.evidence, level)]) if self.soft else shares
 
     def _lines(self, level: float = display.LEVEL) -> list[display.Line]:
+        """Name, share, interval and source share of each class, and of the unknown after them."""
         names = [str(k) for k in self.classes] + (["(unknown)"] if self.soft else [])
         shares = [*self.proportions.tolist(), *([self.unknown] if self.soft else [])]
         priors = [*self.source_prior.tolist(), *([None] if self.soft else [])]

@@ -38,10 +38,7 @@ class Answer:
     @classmethod
     def of(cls, sample: str | None, est: Estimate, level: float, gates: Sequence[Gate], strict: bool) -> Answer:
         """The answer of an estimate; its block sums, half a megabyte, are let go."""
-        limits = [(float(low), float(high)) for low, high in est.interval(level)]
-        if est.soft:
-            low, high = est.interval(level, of="unknown")
-            limits.append((float(low), float(high)))
+        limits = [line.limits or (float("nan"), float("nan")) for line in est._lines(level)]
         outcomes = tuple(gate.decide(est, level, strict=strict) for gate in gates)
         return cls(sample, est.without_blocks(), level, limits, est.label_shift_test(), outcomes)
 
@@ -78,11 +75,9 @@ class Answer:
     def lines(self) -> list[tuple[Any, ...]]:
         """The lines of the tidy table."""
         est = self.estimate
-        names = [*map(str, est.classes), *([UNKNOWN] if est.soft else [])]
-        priors = [*est.source_prior.tolist(), *([0.0] if est.soft else [])]
         return [
-            (self.sample or "", name, share, low, high, share * est.n_target, prior)
-            for name, share, (low, high), prior in zip(names, self.shares, self.limits, priors, strict=True)
+            (self.sample or "", line.name, line.share, *limits, line.share * est.n_target, line.prior or 0.0)
+            for line, limits in zip(est._lines(self.level), self.limits, strict=True)
         ]
 
     def text(self) -> str:
