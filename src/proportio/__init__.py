@@ -15,7 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from proportio import features
+    from proportio import features, tl
     from proportio.auto import AutoDFM, quantify
     from proportio.correction import correct
     from proportio.errors import (
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from proportio.kmm import KMM
     from proportio.methods import BBSE, DFM, RFFM
     from proportio.models import load
+    from proportio.monitor import Monitor
     from proportio.sketch import Sketch
     from proportio.sources import Source, scan
 
@@ -47,6 +48,7 @@ _HOME = {
     "correct": "correction",
     "load": "models",
     "quantify": "auto",
+    "Monitor": "monitor",
     "Source": "sources",
     "scan": "sources",
     "Estimate": "estimate",
@@ -80,6 +82,7 @@ __all__ = [
     "InputError",
     "InputTypeError",
     "MismatchError",
+    "Monitor",
     "NotFittedError",
     "ProportioError",
     "ProportioWarning",
@@ -90,11 +93,12 @@ __all__ = [
     "load",
     "quantify",
     "scan",
+    "tl",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("datasets", "features"):
+    if name in ("datasets", "features", "tl"):
         return importlib.import_module(f"proportio.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'proportio' has no attribute {name!r}")

@@ -28,6 +28,7 @@ from proportio.sketch import BlockSketch, Sketch
 Array = npt.NDArray[np.float64]
 
 IDENTIFIED = 0.25  # a direction whose eigenvalue of G° is below this share of the noise v along it is not identified
+SYMMETRIC = ("G", "covariance", "H")
 UNSEEN_ROWS = 2  # added to the noise of each mean, as Agresti and Coull add two successes: decisions that did not occur might have
 
 
@@ -133,7 +134,7 @@ class Blocks:
     @functools.cached_property
     def residual_noise(self) -> Array:
         """v°_g = tr (I − P) Cov Φ̂_g: the part of each mean's noise that no shares can imitate."""
-        free = np.eye(self.c) if self.soft else contrasts(self.c)
+        free = _feasible(self.c, self.soft)
         return self.beyond(free @ np.linalg.pinv(free.T @ self.system.G @ free, rcond=1e-9, hermitian=True) @ free.T)
 
     def beyond(self, H: Array) -> Array:
@@ -182,7 +183,7 @@ class Evidence:
         G = system.G - np.diag(blocks.residual_noise[:c])
         directions, values, seen = _identified(blocks, G)
         L = np.ascontiguousarray(directions[:, seen])
-        H = (L / values[seen]) @ L.T
+        H = _halves(L / values[seen] @ L.T)
         centre = np.full(c, 0.0 if blocks.soft else 1 / c)
         alpha = centre + H @ (system.q - G @ centre)
         U = influences(blocks, H, alpha)
@@ -199,9 +200,9 @@ class Evidence:
             counts=blocks.source.tally.effective,
             m=float(blocks.target.tally.effective[0]),
             alpha=alpha,
-            covariance=V,
-            H=np.ascontiguousarray(H),
-            basis=L,
+            covariance=_halves(V),
+            H=H,
+            basis=_feasible(c, blocks.soft) if seen.all() else L,
             blind=np.ascontiguousarray(directions[:, ~seen]),
             dof=satterthwaite(blocks, U),
             dof_unknown=float(satterthwaite(blocks, U.sum(axis=0))),
@@ -220,22 +221,68 @@ class Evidence:
         return int((values > 1e-12 * values.max(initial=0.0)).sum())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain Python values; `from_dict` is its inverse."""
+        """Plain Python values, symmetric matrices as lower triangles, and no basis where all is identified; see `from_dict`."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in values.items()}
+        values |= {name: [row[: i + 1] for i, row in enumerate(values[name])] for name in SYMMETRIC}
+        if not self.blind.size:
+            values["basis"] = None
+        return {k: _plain(v) for k, v in values.items()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Inverse of `to_dict`."""
+        """Inverse of `to_dict`; of whole matrices, which schema 1 had, too."""
         c = len(data["alpha"])
-        shapes = {"basis": (c, -1), "blind": (c, -1)}
         values: dict[str, Any] = {}
         for f in fields(cls):
             v = data[f.name]
-            values[f.name] = np.asarray(v, dtype=np.float64) if isinstance(v, list) else v
-            if f.name in shapes:
-                values[f.name] = values[f.name].reshape(c, -1) if values[f.name].size else np.empty((c, 0))
+            values[f.name] = (
+                _symmetric(v, c)
+                if f.name in SYMMETRIC
+                else np.asarray(v, dtype=np.float64)
+                if isinstance(v, list)
+                else v
+            )
+        if values["basis"] is None:
+            values["basis"] = _feasible(c, values["soft"])
+        for name in ("basis", "blind"):
+            values[name] = values[name].reshape(c, -1) if values[name].size else np.empty((c, 0))
+        if not _of_classes(values, c):
+            raise ValueError(f"its evidence is not that of {c} classes")
         return cls(**values)
+
+
+def _feasible(c: int, soft: bool) -> Array:
+    """A basis of the directions in which shares may move."""
+    return np.eye(c) if soft else contrasts(c)
+
+
+def _of_classes(values: Mapping[str, Any], c: int) -> bool:
+    """Whether everything is finite, and has the shape that c classes give it."""
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("m", "dof_unknown", "dof_region"), ())
+    shapes |= dict.fromkeys(("counts", "alpha", "dof"), (c,)) | dict.fromkeys(SYMMETRIC, (c, c))
+    shaped = all(np.shape(values[name]) == shape for name, shape in shapes.items())
+    return shaped and all(np.isfinite(v).all() for v in values.values())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(v) for v in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _halves(matrix: Array) -> Array:
+    """(M + Mᵀ)/2: symmetric to the last bit, as its lower triangle is read back."""
+    return np.asarray((matrix + matrix.T) / 2)
+
+
+def _symmetric(rows: Any, c: int) -> Array:
+    """The matrix of a lower triangle, or of a whole one by its lower half."""
+    if len(rows) != c:
+        raise ValueError(f"{len(rows)} rows of a matrix of {c}")
+    out = np.zeros((c, c))
+    for i, row in enumerate(rows):
+        out[i, : i + 1] = out[: i + 1, i] = row[: i + 1]
+    return out
 
 
 def influences(blocks: Blocks, H: Array, alpha: Array) -> Array:
@@ -262,7 +309,7 @@ def satterthwaite(blocks: Blocks, u: Array) -> Array:
 
 def _identified(blocks: Blocks, G: Array) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
     """Eigenvectors of G° within the feasible set, its eigenvalues, and which of them stand out of the noise."""
-    free = np.eye(blocks.c) if blocks.soft else contrasts(blocks.c)
+    free = _feasible(blocks.c, blocks.soft)
     values, vectors = np.linalg.eigh(free.T @ G @ free)
     directions = free @ vectors
     noise = (directions**2 * blocks.noise[: blocks.c, None]).sum(axis=0)

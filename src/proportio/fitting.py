@@ -51,6 +51,7 @@ class Fits(ABC):
     classes_: Labels
     columns_: Columns
     sketch_: Sketch
+    reading_: dict[str, Any]
 
     @abstractmethod
     def _fit_map(self, X: Floats, y: Labels, weights: Array | None, columns: Columns) -> None:
@@ -104,6 +105,7 @@ class Fits(ABC):
         seed = int(self.random_state) if isinstance(self.random_state, (int, np.integer)) else 0
         sample = draw_sample(source, label, SAMPLE, seed, on_missing, serial=serial)
         self._begin(sample.rows, sample.labels, None, sample.classes)
+        self.reading_ = source.reading
         self._extend(sample.rows.values, self._groups(sample.labels), None, start=0)
         if sample.whole:
             return

@@ -12,6 +12,7 @@ from proportio.bandwidth import Criterion, choose
 from proportio.engines import Recipe
 from proportio.errors import InputError
 from proportio.exact import RowSketch, keep_rows, kernel_state, restore_kernel, standardized
+from proportio.features.base import check_parts, check_seed
 from proportio.features.fourier import KERNELS, RandomFourier
 from proportio.kernels import Custom, Energy, Kernel
 from proportio.quantifier import Array, Groups, Labels, Quantifier
@@ -152,7 +153,8 @@ class KMM(Quantifier):
         }
 
     def _restore_map(self, meta: dict[str, Any], arrays: storage.Arrays, supply: list[Any]) -> None:
-        self._seed = meta["seed"]
+        self._seed = check_seed(meta["seed"])
+        check_parts(arrays, {"center": (None,), "scale": arrays["center"].shape}, positive=("scale",))
         self.center_, self.scale_ = arrays["center"], arrays["scale"]
         self.kernel_ = restore_kernel(meta["kernel"])
         self._map_id = self.sketch_.map_id

@@ -254,6 +254,7 @@ class Quantifier(UsesLabels, Fits, BaseEstimator, ABC):  # type: ignore[misc]  #
             "params": {k: v for k, v in self.get_params(deep=False).items() if _is_json(v)},
             "classes": {"values": self.classes_.tolist(), "dtype": self.classes_.dtype.str},
             "columns": {"count": self.columns_.count, "names": self.columns_.names},
+            "reading": getattr(self, "reading_", {}),
             "sketch": sketch,
             "map": phi,
         }

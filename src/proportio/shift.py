@@ -24,6 +24,7 @@ from proportio.bootstrap import DRAWS, multipliers, residuals
 from proportio.errors import InputError
 from proportio.evidence import Array, Blocks, Evidence
 from proportio.intervals import distance2
+from proportio.storage import plain
 
 EXPLAINED = "label shift explains this batch"
 SOMETHING_ELSE = "something else is in it"
@@ -140,9 +141,8 @@ class LabelShiftTest:
         return f"{self.verdict} (p = {self.pvalue:.2g}, effect {self.effect_size:.2g})\n{self.explanation}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain Python values; NaN as None."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in values.items()}
+        """Plain Python values; NaN and infinity as None."""
+        return plain(self)
 
 
 def label_shift_test(
@@ -239,9 +239,8 @@ class DriftTest:
     verdict: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain Python values; NaN as None."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in values.items()}
+        """Plain Python values; NaN and infinity as None."""
+        return plain(self)
 
 
 def drift_test(

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from proportio import storage
 from proportio._compiled.sums import deal
 from proportio.errors import EmptyClassError, FileError, InputError, InputTypeError, MismatchError
-from proportio.features.base import FeatureMap
+from proportio.features.base import FeatureMap, check_parts
 from proportio.sources import Floats
 
 Array = npt.NDArray[np.float64]
@@ -269,7 +269,10 @@ class BlockSketch(Sketch):
 
     @classmethod
     def _restore(cls, common: dict[str, Any], meta: dict[str, Any], arrays: storage.Arrays) -> Self:
-        return cls(**common, sums=arrays["sums"], amplitude=arrays["amplitude"])
+        check_parts(arrays, {"sums": (*common["tally"].rows.shape, None)})
+        check_parts(arrays, {"amplitude": arrays["sums"].shape[2:]})
+        sums, amplitude = (arrays[name].astype(np.float64) for name in ("sums", "amplitude"))
+        return cls(**common, sums=sums, amplitude=amplitude)
 
 
 def sketch_rows(
@@ -333,7 +336,13 @@ def plain(label: Any) -> Any:
 def restore(meta: dict[str, Any], arrays: storage.Arrays) -> Sketch:
     """The sketch whose `state` this is."""
     groups = None if meta["groups"] is None else tuple(meta["groups"])
-    common = {"tally": Tally(*arrays["tally"]), "map_id": meta["map_id"], "groups": groups}
+    if not all(isinstance(name, str) for name in (meta["map_id"], meta["form"])):
+        raise FileError("the sketch does not say of what map it is: not a file that proportio wrote.")
+    check_parts(arrays, {"tally": (4, 1 if groups is None else len(groups), None)})
+    tally = arrays["tally"].astype(np.float64)
+    if (tally < 0).any():
+        raise FileError("the sketch counts less than no rows: not a file that proportio wrote.")
+    common = {"tally": Tally(*tally), "map_id": meta["map_id"], "groups": groups}
     return FORMS[meta["form"]]._restore(common, meta, arrays)
 
 

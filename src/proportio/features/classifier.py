@@ -19,7 +19,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from proportio.errors import FileError, InputError, MismatchError
-from proportio.features.base import Array, FeatureMap
+from proportio.features.base import Array, FeatureMap, check_parts
 from proportio.sources import Columns, Floats
 from proportio.storage import Arrays
 
@@ -149,7 +149,12 @@ class Posterior(FeatureMap):
     @classmethod
     def _restore(cls, meta: dict[str, Any], arrays: Arrays, supply: list[Any]) -> Self:
         out = cls(cv="prefit")
+        d = meta["n_columns"]
+        check_parts(arrays, {"probes": (None, d), "answers": (len(arrays["probes"]), None)})
+        c = arrays["answers"].shape[1]
         if meta["carried"]:
+            for k in range(meta["members"]):
+                check_parts(arrays, {f"weights.{k}": (d, c), f"bias.{k}": (c,)})
             out.members_ = [Affine(arrays[f"weights.{k}"], arrays[f"bias.{k}"]) for k in range(meta["members"])]
         elif not supply:
             raise FileError(

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -47,6 +48,11 @@ class Source(ABC):
     def n_rows(self) -> int | None:
         """Its rows, where they are known without reading them."""
         return None
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """The format and the options that read another file as this one was read, in plain JSON; a model keeps them."""
+        return {}
 
     @abstractmethod
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
@@ -205,7 +211,8 @@ def ahead(items: Iterator[T], depth: int = AHEAD) -> Generator[T]:
     finally:
         reader.shutdown(wait=True, cancel_futures=True)
         if hasattr(items, "close"):
-            items.close()
+            with suppress(ValueError):  # still read: the interrupt came as the thread began
+                items.close()
 
 
 def require_columns(columns: Sequence[str], names: Sequence[str], where: str) -> None:

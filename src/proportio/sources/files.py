@@ -35,9 +35,9 @@ def scan(
     """Files as a source that is never in memory at once: `model.estimate(pp.scan("cells/*.parquet"))`.
 
     `paths` are a file, a pattern, a directory (its `key=value` folders become columns), or a list of these, all of one format:
-    CSV (and .tsv, .csv.gz), Parquet, Arrow or Feather, or what else `proportio.sources.OPENERS` lists by suffix. `columns` keeps
+    CSV (and .tsv, .csv.gz), Parquet, Arrow, FCS, h5ad, or what else `proportio.sources.OPENERS` lists by suffix. `columns` keeps
     these only, for example the features and the label. `options` go to the format's opener; of CSV: `delimiter`,
-    `decimal_point`, `encoding`, `null_values`.
+    `decimal_point`, `encoding`, `null_values`; of FCS: `compensation`, `transform`, `along`; of h5ad: `layer`, `use_rep`, `along`.
 
     >>> import pathlib, tempfile, proportio as pp
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "batch.csv"
@@ -57,7 +57,7 @@ def scan(
     suffix = None if format is None else f".{format.lower().removeprefix('.')}"
     if suffix is not None and suffix not in OPENERS:
         raise InputError(f"format={format!r} is unknown: use one of {_known()}.")
-    files = [file for path in given for file in _expand(path, suffix)]
+    files = [file for path in given for file in expand(path, suffix)]
     found = {suffix or _suffix(file) for file in files}
     openers = {OPENERS[s] for s in found}
     if len(openers) > 1 or len({ENCODINGS.get(s) for s in found}) > 1:
@@ -102,6 +102,10 @@ class Selected(Source):
     @property
     def n_rows(self) -> int | None:
         return self.source.n_rows
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        return self.source.reading
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         return self.source.batches(self.kept if columns is None else columns)
@@ -295,7 +299,7 @@ class Reading:
             ) from error
 
 
-def _expand(path: PathLike, suffix: str | None) -> list[Path]:
+def expand(path: PathLike, suffix: str | None) -> list[Path]:
     """The files that a path, a pattern or a directory stands for."""
     text = os.fspath(path)
     here = Path(text).expanduser()
