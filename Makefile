@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 BENCH  := .venv-bench
 
-.PHONY: demo test test-lowest check format bench fuzz study docs reproduce clean
+.PHONY: demo test test-lowest test-torch check format bench bench-roofline bench-growth bench-peers fuzz study docs reproduce clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "proportio needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
@@ -41,6 +41,23 @@ $(BENCH)/.installed: pyproject.toml
 bench: $(BENCH)/.installed ## ratios of one run; fetches PyTorch and PyKeOps into an environment of its own
 	$(BENCH)/bin/python benchmarks/run.py
 
+bench-roofline: $(STAMP)  ## the share of the machine's own limits that each kernel reaches
+	$(BIN)/python benchmarks/roofline.py
+
+bench-growth: $(STAMP)    ## is the cost linear in rows, features and columns, and flat in classes?
+	$(BIN)/python benchmarks/growth.py
+
+PEERS := .venv-peers
+
+$(PEERS)/.installed: pyproject.toml benchmarks/peers.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --upgrade pip
+	$(PEERS)/bin/python -m pip install --quiet --requirement benchmarks/peers.txt --editable .
+	@touch $@
+
+bench-peers: $(PEERS)/.installed ## the field's libraries on the same data; PEERS_ARGS=--full for the whole grid
+	$(PEERS)/bin/python benchmarks/peers.py $(or $(PEERS_ARGS),--quick)
+
 fuzz: $(STAMP)            ## a million mutated inputs for the readers of files and gates; an interrupted run goes on
 	$(BIN)/python benchmarks/fuzz.py 1000000 --state build/fuzz.json
 
@@ -65,4 +82,4 @@ test-lowest:              ## the test suite on the lowest supported dependencies
 	.venv-lowest/bin/python -m pytest -q -n 2 -m 'not slow'
 
 clean:
-	rm -rf $(VENV) .venv-lowest .venv-bench .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-lowest .venv-bench .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -30,7 +30,9 @@ class Diagnostics:
     """How well posed the problem was, and how well it was solved.
 
     `delta_min` and `lambda_min` are Δ_min and λ_min of the Gram matrix; `residual` is ‖Bα̂ − ψ‖, the part of the batch's
-    embedding that the shares leave over; `kkt` certifies the optimiser. `status` is "ok" or names what to do.
+    embedding that the shares leave over; `kkt` certifies the optimiser. `status` is "ok" or names what to do. Where an
+    exact kernel is approximated, `gram_error` is the standard error of the Gram matrix relative to what tells the classes
+    apart, and `share_errors` are those of the shares as an approximation of the exact kernel's.
     """
 
     delta_min: float
@@ -43,6 +45,8 @@ class Diagnostics:
     status: str = "ok"
     dependent: tuple[Any, ...] = ()
     warnings: tuple[str, ...] = ()
+    gram_error: float | None = None
+    share_errors: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,12 +1,14 @@
 """The sketch of an exact kernel: the rows themselves, sorted by cell, and pair sums between cells.
 
 ⟨S_gk, S_hl⟩ = Σ_{x in cell (g,k)} Σ_{y in cell (h,l)} w_x w_y k(x, y): the same table of inner products that a
-`BlockSketch` offers, so everything downstream is one code. Rows are taken in blocks; no n × m matrix is ever held.
+`BlockSketch` offers, so everything downstream is one code. Rows are taken in blocks; no n × m matrix is ever held. The
+Energy kernel of one column needs no pairs: sorting gives the same table.
 """
 
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -16,14 +18,18 @@ import numpy.typing as npt
 
 from proportio import storage
 from proportio._compiled.threads import resolve_jobs
-from proportio.errors import FileError
+from proportio.errors import FileError, ProportioWarning
 from proportio.features.base import check_parts
-from proportio.kernels import Energy, Gaussian, Kernel, Laplace
+from proportio.kernels import Cells, Energy, Gaussian, Kernel, Laplace
 from proportio.scaling import check_length
 from proportio.sketch import FORMS, Array, Label, Sketch, Tally, blocks_for, deal_cells, plain
 from proportio.sources import Floats
 
 TABLE_VALUES = 1 << 22  # of pair sums held at a time: 32 MB
+CHUNK = 65536  # rows in float64 at a time
+OWN_PARTS = 16  # of a sketch that meets itself: all but 1/16 of the pairs that occur twice are summed once
+LONG = 10.0  # seconds of pair sums that are announced
+FOURIER_COST = 0.1e-6  # seconds of one thread for a row of `RFFM` with D = 1,000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,15 +63,43 @@ class RowSketch(Sketch):
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k not in ("_own_products", "_last_products")}
 
+    @property
+    def _cells(self) -> Cells:
+        return Cells.between(self.offsets, self.weights)
+
     def _cell_products(self, other: RowSketch) -> Array:
-        cells = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+        if isinstance(self.kernel, Energy) and self.rows.shape[1] == 1:
+            table = self.kernel.line_table(self.rows, self._cells, other.rows, other._cells)
+        else:
+            table = self._pairs(other)
+        return table.reshape(*self.tally.rows.shape, *other.tally.rows.shape)
+
+    def _pairs(self, other: RowSketch) -> Array:
+        """The table of every two cells by pair sums; with itself, of every cell and those that come after it."""
+        own = other is self
+        cells = self._cells.of
         out = np.zeros((len(self.offsets) - 1, len(other.offsets) - 1))
         jobs = resolve_jobs(self.n_jobs)
-        for part in parts(len(self.rows), out.shape[1]):
-            table = self.kernel.pair_sums(self.rows[part], other.rows, other.offsets, other.weights, jobs)
+        self._announce(other, jobs)
+        for part in parts(len(self.rows), out.shape[1], OWN_PARTS if own else 1):
+            since = cells[part.start] if own else 0
+            table = self.kernel.pair_sums(self.rows[part], other.rows, other.offsets[since:], other.weights, jobs)
             found, first = np.unique(cells[part], return_index=True)  # sorted: each cell is one stretch of rows
-            out[found] += np.add.reduceat((table * self.weights[part, None]).T, first, axis=1).T
-        return out.reshape(*self.tally.rows.shape, *other.tally.rows.shape)
+            out[found, since:] += np.add.reduceat((table * self.weights[part, None]).T, first, axis=1).T
+        return np.triu(out) + np.triu(out, 1).T if own else out
+
+    def _announce(self, other: RowSketch, jobs: int) -> None:
+        """Say beforehand that pair sums will take long, and what would not."""
+        n, m = len(self.rows), len(other.rows)
+        seconds = self.kernel.seconds(n * m / (2 if other is self else 1), self.rows.shape[1], jobs)
+        if seconds > LONG:
+            sliced = "KMM(kernel='energy', approx='sliced') or " if isinstance(self.kernel, Energy) else ""
+            warnings.warn(
+                f"exact {self.kernel.name} sums over {n:,} × {m:,} rows: about {seconds:,.0f} s on {jobs} threads. "
+                f"{sliced}RFFM(n_features=1000) would take about {(n + m) * FOURIER_COST / jobs:.2g} s.",
+                ProportioWarning,
+                stacklevel=2,
+            )
 
     def mean_products(self, other: RowSketch) -> Array:
         out: Array = self.block_products(other).sum(axis=1) / self.tally.totals[:, None, None]
@@ -84,13 +118,11 @@ class RowSketch(Sketch):
 
     def similarity(self, X: npt.NDArray[np.float32]) -> Array:
         """⟨Φ(x), Φ̂_g⟩ = the mean of k(x, ·) over each group, one row each."""
-        jobs = resolve_jobs(self.n_jobs)
+        jobs, groups = resolve_jobs(self.n_jobs), self.offsets[:: self.n_blocks]
         table = np.concatenate(
             [
-                self.kernel.pair_sums(X[part], self.rows, self.offsets, self.weights, jobs)
-                .reshape(-1, self.n_groups, self.n_blocks)
-                .sum(axis=2)
-                for part in parts(len(X), len(self.offsets) - 1)
+                self.kernel.pair_sums(X[part], self.rows, groups, self.weights, jobs)
+                for part in parts(len(X), self.n_groups)
             ]
         )
         out: Array = table / self.tally.totals
@@ -98,7 +130,7 @@ class RowSketch(Sketch):
 
     def _plus(self, other: RowSketch) -> Self:
         shape = self.tally.rows.shape
-        cells = np.concatenate([np.repeat(np.arange(len(s.offsets) - 1), np.diff(s.offsets)) for s in (self, other)])
+        cells = np.concatenate([s._cells.of for s in (self, other)])
         rows = np.concatenate([self.rows, other.rows])
         weights = np.concatenate([self.weights, other.weights])
         return type(self)(
@@ -162,15 +194,19 @@ def keep_rows(
     )
 
 
-def parts(n: int, n_cells: int) -> Iterator[slice]:
+def parts(n: int, n_cells: int, at_least: int = 1) -> Iterator[slice]:
     """Rows a few thousand at a time, so that their table of pair sums with `n_cells` cells stays small."""
-    step = max(256, TABLE_VALUES // max(1, n_cells) // 256 * 256)
+    step = max(256, min(TABLE_VALUES // max(1, n_cells), max(2048, n // at_least)) // 256 * 256)
     return (slice(i, i + step) for i in range(0, n, step))
 
 
 def standardized(X: Floats, center: Array, scale: Array) -> npt.NDArray[np.float32]:
     """(x − center)/scale in float64, kept in float32."""
-    return np.ascontiguousarray(((X - center) / scale).astype(np.float32))
+    rows = np.empty(X.shape, np.float32)
+    for start in range(0, len(X), CHUNK):
+        part = slice(start, start + CHUNK)
+        rows[part] = (X[part] - center) / scale
+    return rows
 
 
 def kernel_state(kernel: Kernel) -> dict[str, Any]:

@@ -21,8 +21,6 @@ from proportio.quantifier import Array, Groups, Labels, Quantifier
 from proportio.sketch import BlockSketch, Sketch, sketch_rows
 from proportio.sources import Columns, Floats, OnMissing
 
-CHUNK = 8192
-
 
 class DFM(Quantifier):
     """α̂ = argmin ‖Σ α_i Φ̂_i − Φ̂(Q)‖² for any feature map Φ (problem P; P₂ with `soft=True`).
@@ -99,10 +97,7 @@ class DFM(Quantifier):
 
     def _similarity(self, X: Floats, sketch: Sketch) -> Array:
         assert isinstance(sketch, BlockSketch)
-        B = sketch.means()
-        return np.concatenate(
-            [self.features_.embed(X[i : i + CHUNK], self.n_jobs) @ B for i in range(0, len(X), CHUNK)]
-        )
+        return self.features_.project(X, sketch.means(), self.n_jobs)
 
     @property
     def bound_(self) -> float | None:

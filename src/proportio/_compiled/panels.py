@@ -26,6 +26,7 @@ I64 = NDArray[np.int64]
 TILE = 16  # rows whose phases are computed together; panels are zero-padded to whole tiles
 PANEL_ROWS = 65536
 PANEL_VALUES = 1 << 20  # at most 4 MB of float32 a panel
+ROWS_A_CELL = 256  # or four times as many, for sums of so many rows are read and written once in a panel
 BUFFER_BYTES = 256 << 20  # for the private sums of all threads together
 
 SumKernel = Callable[[F32, I32, "F64 | None", F64], None]
@@ -59,7 +60,7 @@ def sum_panels(
         raise ValueError(f"cells must be less than n_cells = {n_cells}")
     width = padded(n_frequencies)
     jobs = max(1, min(resolve_jobs(n_jobs), BUFFER_BYTES // max(1, 16 * n_cells * width)))
-    step = _panel_rows(n, X.shape[1], jobs)
+    step = _panel_rows(n, X.shape[1], jobs, n_cells)
     total = np.zeros((n_cells, 2, width))
     if onto is not None:
         total[:, :, :n_frequencies] = onto.reshape(n_cells, 2, n_frequencies)
@@ -137,10 +138,11 @@ def aligned(shape: tuple[int, ...], dtype: type[np.generic]) -> NDArray[Any]:
     return buffer[offset : offset + size].view(dtype).reshape(shape)
 
 
-def _panel_rows(n: int, d: int, jobs: int) -> int:
-    """Rows of a panel: as many as the cache likes, but several panels for each thread."""
-    by_size = min(PANEL_ROWS, PANEL_VALUES // max(1, d))
-    return max(256, min(by_size, -(-n // (4 * jobs))))
+def _panel_rows(n: int, d: int, jobs: int, n_cells: int = 0) -> int:
+    """Rows of a panel: as many as the cache likes, but several panels for each thread; more where there are many cells."""
+    by_size = min(PANEL_ROWS, PANEL_VALUES // max(1, d), -(-n // (4 * jobs)))
+    by_cells = min(ROWS_A_CELL * n_cells, 4 * PANEL_VALUES // max(1, d), -(-n // jobs))
+    return max(256, by_size, by_cells)
 
 
 def _centered(X: NDArray[Any], center: F64, places: I64, kept: int, columns: int) -> F32:

@@ -5,6 +5,18 @@ from proportio.features.classifier import OneHot, Posterior
 from proportio.features.compose import Chain, Function, Stack
 from proportio.features.fourier import RandomFourier
 from proportio.features.histogram import Histogram
+from proportio.features.sliced import SlicedEnergy
 from proportio.features.typical import Typical
 
-__all__ = ["Chain", "FeatureMap", "Function", "Histogram", "OneHot", "Posterior", "RandomFourier", "Stack", "Typical"]
+__all__ = [
+    "Chain",
+    "FeatureMap",
+    "Function",
+    "Histogram",
+    "OneHot",
+    "Posterior",
+    "RandomFourier",
+    "SlicedEnergy",
+    "Stack",
+    "Typical",
+]

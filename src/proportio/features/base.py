@@ -87,6 +87,10 @@ class FeatureMap(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]  #
         out: Array = self._raw(X, n_jobs) * self.amplitude_
         return out
 
+    def project(self, X: Floats, B: Array, n_jobs: int | None = None) -> Array:
+        """BᵀΦ(x) of validated rows, one row each, a few thousand at a time."""
+        return np.concatenate([self.embed(X[i : i + CHUNK], n_jobs) @ B for i in range(0, len(X), CHUNK)])
+
     def accumulate(
         self, X: Floats, cells: Cells, weights: Array | None, sums: Array, norm2: Array, n_jobs: int | None = None
     ) -> None:
