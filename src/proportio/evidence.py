@@ -26,6 +26,7 @@ from proportio.gram import GramSystem, contrasts, unbiased
 from proportio.sketch import BlockSketch, Sketch
 
 Array = npt.NDArray[np.float64]
+Single = npt.NDArray[np.float32]
 
 IDENTIFIED = 0.25  # a direction whose eigenvalue of G° is below this share of the noise v along it is not identified
 UNSEEN_ROWS = 2  # added to the noise of each mean, as Agresti and Coull add two successes: decisions that did not occur might have
@@ -99,21 +100,22 @@ class Blocks:
         return np.asarray(np.maximum(norms - 2 * p * own + p * p * means, 0) / self._room)
 
     @functools.cached_property
-    def gram(self) -> Array:
-        """⟨F_n, F_m⟩ of all cells, (N, N); of finite features to six digits, which is more than squares of noise are known to."""
+    def gram(self) -> Single:
+        """⟨F_n, F_m⟩ of all cells, (N, N), to six digits, which is more than squares of noise are known to."""
         if isinstance(self.source, BlockSketch) and isinstance(self.target, BlockSketch):
-            F = np.concatenate([s.sums.reshape(-1, s.sums.shape[2]) * s.amplitude for s in (self.source, self.target)])
-            F /= self._totals[:, None]
-            F -= self.shares[:, None] * np.add.reduceat(F, self.starts)[self.group]
-            F32 = (F / np.sqrt(self._room)[:, None]).astype(np.float32)
-            return np.asarray(F32 @ F32.T, dtype=np.float64)
+            F = np.empty((len(self.group), self.source.sums.shape[2]), dtype=np.float32)
+            for g, S in enumerate((*self.source.sums, *self.target.sums)):
+                cells = self.of_group(g)
+                scale = self.source.amplitude / (self._totals[cells][0] * np.sqrt(self._room[cells][0]))
+                F[cells] = (S - self.shares[cells, None] * S.sum(axis=0)) * scale
+            return np.asarray(F @ F.T)
         n, k = int(self.starts[-1]), self.target.n_blocks
         cross = self.source.block_products(self.target).reshape(n, k)
         own = self.source.block_products(self.source).reshape(n, n)
         batch = self.target.block_products(self.target).reshape(k, k)
         raw = np.block([[own, cross], [cross.T, batch]]) / self._totals / self._totals[:, None]
         out = self._centred(self._centred(raw).T)
-        return np.asarray((out + out.T) / 2)
+        return np.asarray((out + out.T) / 2, dtype=np.float32)
 
     @functools.cached_property
     def _totals(self) -> Array:

@@ -52,9 +52,6 @@ class RowSketch(Sketch):
         )  # shares, intervals and tests of a batch ask for the same pair sums
         return out
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("_own_products", "_last_products")}
-
     def _cell_products(self, other: RowSketch) -> Array:
         cells = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
         out = np.zeros((len(self.offsets) - 1, len(other.offsets) - 1))

@@ -128,6 +128,9 @@ class Sketch(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}: {self.n_rows:,} rows, {self.n_groups} × {self.n_blocks} blocks ({self.map_id})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if not k.startswith("_")}  # what is only remembered stays
+
     @staticmethod
     def merge(parts: Iterable[Sketch]) -> Sketch:
         """The sketch of all parts together."""
@@ -239,7 +242,12 @@ class BlockSketch(Sketch):
     def means(self) -> Array:
         """B = [Φ̂_1 … Φ̂_c], (D, groups)."""
         self.require_rows()
+        return self._means
+
+    @functools.cached_property
+    def _means(self) -> Array:
         out: Array = (self.amplitude * self.sums.sum(axis=1) / self.tally.totals[:, None]).T
+        out.flags.writeable = False
         return out
 
     def block_products(self, other: BlockSketch) -> Array:
@@ -252,8 +260,7 @@ class BlockSketch(Sketch):
         return (scaled @ other.sums.reshape(-1, other.sums.shape[2]).T).reshape(self.n_groups, *other.sums.shape[:2])
 
     def block_norms(self) -> Array:
-        out: Array = np.einsum("gkd,gkd,d->gk", self.sums, self.sums, self.amplitude**2)
-        return out
+        return np.asarray(np.square(self.sums) @ self.amplitude**2)
 
     def products(self, other: BlockSketch) -> Array:
         out: Array = self.means().T @ other.means()
