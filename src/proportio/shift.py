@@ -22,7 +22,7 @@ from scipy.special import fdtrc, gammaincc, gammainccinv, ndtri
 
 from proportio.bootstrap import DRAWS, multipliers, residuals
 from proportio.errors import InputError
-from proportio.evidence import Array, Blocks, Evidence, Single
+from proportio.evidence import Array, Blocks, Evidence, Single, projected, within
 from proportio.intervals import distance2
 
 EXPLAINED = "label shift explains this batch"
@@ -51,7 +51,7 @@ class Residual:
         X, c, weight = blocks.along, blocks.c, np.append(alpha, 1.0)
         mean = float(weight**2 @ blocks.beyond(H)) if evidence.basis.size else 0.0
         r = (X[c] - alpha @ X[:c]) * weight[blocks.group]
-        factors = projected(blocks, alpha, H) if mean > 0 else np.zeros((0, 0))
+        factors = projected(blocks, H, weight) if mean > 0 else np.zeros((0, 0))
         return cls(
             T=blocks.system.squared_residual(alpha),
             mean=mean,
@@ -78,34 +78,14 @@ def matched(evidence: Evidence, blocks: Blocks) -> tuple[Array, Array]:
     return evidence.alpha + inside @ (blocks.system.q - G @ evidence.alpha), evidence.H + inside
 
 
-def projected(blocks: Blocks, alpha: Array, H: Array) -> Single:
-    """⟨(I − P)F_n, (I − P)F_m⟩ α_g α_h of all cells (1 for the batch): their squares sum to tr Ŝ_r²."""
-    X = blocks.along[: blocks.c]
-    weight = np.append(alpha, 1.0)[blocks.group].astype(np.float32)
-    out = blocks.gram - X.T.astype(np.float32) @ (H @ X).astype(np.float32)
-    out *= weight
-    out *= weight[:, None]
-    return out
-
-
 def squared_trace(factors: Single, blocks: Blocks) -> float:
     """tr S_r²: between groups as it is; within a group from pairs of different blocks, freed of what their common mean shares."""
     total = _inner(factors, factors)
     for g in range(blocks.c + 1):
         cells = blocks.of_group(g)
         own = factors[cells, cells].astype(np.float64)
-        total += _within(own, blocks.shares[cells]) - float((own**2).sum())
+        total += within(own, blocks.shares[cells]) - float((own**2).sum())
     return total
-
-
-def _within(factors: Array, p: Array) -> float:
-    """tr S_g² from Γ of one group: E Γ_kl² = M_kl² (tr S)² + (M_kl² + M_kk M_ll) tr S², M = (diag p − ppᵀ)/(1 − Σp²)."""
-    own, room = np.diag(factors), 1 - np.sum(p * p)
-    m = p * (1 - p) / room
-    off = float((factors**2).sum() - (own**2).sum())
-    shared = float(np.sum(p * p) ** 2 - np.sum(p**4)) / room**2  # Σ M_kl² of different blocks
-    apart = float(m.sum() ** 2 - (m**2).sum()) + shared
-    return max((off - shared * float(own.sum()) ** 2) / apart, 0.0)
 
 
 def skewness(factors: Single) -> float:
@@ -202,7 +182,8 @@ def label_shift_test(
 
 def bootstrap_null(blocks: Blocks, evidence: Evidence, draws: int = DRAWS, random_state: Any = 0) -> Array:
     """Draws of T − tr S_r under label shift."""
-    return residuals(projected(blocks, *matched(evidence, blocks)), multipliers(blocks, draws, random_state))
+    alpha, H = matched(evidence, blocks)
+    return residuals(projected(blocks, H, np.append(alpha, 1.0)), multipliers(blocks, draws, random_state))
 
 
 def _check_size(level: Any) -> None:
