@@ -8,8 +8,8 @@
 
 G itself has the rows' products with themselves on its diagonal, v_i too much, which pulls α̃ by −H diag(v°) α*: half a
 standard error for 30 rows a class, several in the soft form. Without it α̃ is centred on α* (docs/design/0004). Where the
-map has no more dimensions than there are classes P = I: then G° = G, and α̃ = M⁻¹Y for BBSE. V̂ counts the products of two means'
-noises, V₂, twice, as every jackknife does (Efron and Stein). The last term, two rows anywhere, matters where features are rare events.
+map has no more dimensions than there are classes P = I: then G° = G, and α̃ = M⁻¹Y for BBSE. V̂ counts the products of two
+means' noises, V₂, twice, as every jackknife does (Efron and Stein). The last term, two rows anywhere, is for rare events.
 """
 
 from __future__ import annotations
@@ -265,6 +265,8 @@ def projected(blocks: Blocks, H: Array, weight: Array) -> Single:
 def within(factors: Array, p: Array) -> float:
     """tr S_g² from Γ of one group: E Γ_kl² = M_kl² (tr S)² + (M_kl² + M_kk M_ll) tr S², M = (diag p − ppᵀ)/(1 − Σp²)."""
     own, room = np.diag(factors), 1 - np.sum(p * p)
+    if room < 1e-9:  # all rows in one block
+        return 0.0
     m = p * (1 - p) / room
     off = float((factors**2).sum() - (own**2).sum())
     shared = float(np.sum(p * p) ** 2 - np.sum(p**4)) / room**2  # Σ M_kl² of different blocks

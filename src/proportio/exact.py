@@ -53,13 +53,21 @@ class RowSketch(Sketch):
         return out
 
     def _cell_products(self, other: RowSketch) -> Array:
+        """Pair sums of all cells; with itself only those of each cell with the cells after it, and then mirrored."""
         cells = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
         out = np.zeros((len(self.offsets) - 1, len(other.offsets) - 1))
         jobs = resolve_jobs(self.n_jobs)
-        for part in parts(len(self.rows), out.shape[1]):
-            table = self.kernel.pair_sums(self.rows[part], other.rows, other.offsets, other.weights, jobs)
+        own = other is self
+        for part in parts(len(self.rows), out.shape[1], at_least=8 if own else 1):
+            after = int(cells[part.start]) if own else 0
+            start = int(other.offsets[after])
+            table = self.kernel.pair_sums(
+                self.rows[part], other.rows[start:], other.offsets[after:] - start, other.weights[start:], jobs
+            )
             found, first = np.unique(cells[part], return_index=True)  # sorted: each cell is one stretch of rows
-            out[found] += np.add.reduceat((table * self.weights[part, None]).T, first, axis=1).T
+            out[found, after:] += np.add.reduceat((table * self.weights[part, None]).T, first, axis=1).T
+        if own:
+            out = np.triu(out) + np.triu(out, 1).T
         return out.reshape(*self.tally.rows.shape, *other.tally.rows.shape)
 
     def mean_products(self, other: RowSketch) -> Array:
@@ -154,9 +162,9 @@ def keep_rows(
     )
 
 
-def parts(n: int, n_cells: int) -> Iterator[slice]:
+def parts(n: int, n_cells: int, at_least: int = 1) -> Iterator[slice]:
     """Rows a few thousand at a time, so that their table of pair sums with `n_cells` cells stays small."""
-    step = max(256, TABLE_VALUES // max(1, n_cells) // 256 * 256)
+    step = max(256, min(TABLE_VALUES // max(1, n_cells), n // at_least) // 256 * 256)
     return (slice(i, i + step) for i in range(0, n, step))
 
 

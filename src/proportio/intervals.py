@@ -185,8 +185,8 @@ def notes(evidence: Evidence, classes: list[Any]) -> list[str]:
     wanted = FEW if rows < ENOUGH_ROWS else FEW / 2
     if evidence.basis.size and rows < FEW_ROWS:
         out.append(
-            f"few rows: the smallest class has {rows:.0f}, and intervals want {FEW_ROWS}. They are on the wide side, the more so the "
-            "more classes there are, but may cover less than their level near shares of 0 or 1. Add rows to the smallest classes."
+            f"few rows: the smallest class has {rows:.0f}, and intervals want {FEW_ROWS}. They are on the wide side, the more so "
+            "the more classes there are, but may cover less than their level near shares of 0 or 1. Add rows to small classes."
         )
     elif evidence.basis.size and fewest < wanted:
         out.append(
