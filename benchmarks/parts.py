@@ -14,7 +14,7 @@ import numpy as np
 
 SECONDS_A_PART = 10  # of a free core, about; what a kill can lose
 ROUND = (
-    500  # replications that every family gets before any gets more; those of more than a second come after all others
+    100  # replications that every family gets before any gets more, those of more than a second apart: they come last
 )
 
 Replication = Callable[[int], dict[str, Any]]
@@ -39,7 +39,7 @@ class Simulated(ABC):
 
     def to_do(self, reps: int) -> Iterator[tuple[int, int]]:
         """The first replication of each part, and the one after its last."""
-        size = next(k for k in (250, 100, 50, 20, 10, 5, 1) if k * self.work <= SECONDS_A_PART or k == 1)
+        size = next(k for k in (50, 20, 10, 5, 1) if k * self.work <= SECONDS_A_PART or k == 1)
         return ((a, min(a + size, reps)) for a in range(0, reps, size))
 
 
