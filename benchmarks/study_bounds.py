@@ -1,4 +1,4 @@
-"""From how many rows each bound says anything: the least n = n_i = m at which its radius is below √2, by bisection on the formula."""
+"""From how many rows each bound says anything: the least n = n_i = m with a radius below √2, by bisection on the formula."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from study_worlds import centres
 DELTA = 0.05
 SIGMA = 1.5
 
-INTRO = """The least n = n_i = m at which each radius falls below √2 (δ = 0.05, α* = 1 : 2 : … : c, C = 1, hard form), computed from the formulas
-with the Gram matrix of the populations above under the Gaussian kernel, σ = 1.5, and, for a classifier that is never wrong (G = I), the least
-that any features need. *Sharp, from the data* is the radius around α̂ = α*; Theorem 2 is taken where label shift holds, B^⊥ = B^∥ = 0."""
+INTRO = """The least n = n_i = m at which each radius falls below √2 (δ = 0.05, α* = 1 : 2 : … : c, C = 1, hard form), computed from
+the formulas with the Gram matrix of the populations above under the Gaussian kernel, σ = 1.5, and, for a classifier that is never
+wrong (G = I), the least that any features need. *Sharp, from the data* is the radius around α̂ = α*; Theorem 2 is taken where label
+shift holds, B^⊥ = B^∥ = 0."""
 
 FORMULAS: dict[str, Callable[[Ingredients, np.ndarray], Bound]] = {
     "sharp at α*": lambda known, alpha: sharp(known, DELTA, alpha=alpha),
@@ -60,8 +61,8 @@ def report(rows: Sequence[dict[str, Any]]) -> str:
             lines.append(f"| {name} | {c} | " + " | ".join(found) + " |")
     lines += [
         "",
-        "Errors and radii in the simulated worlds: means over replications (the radii at δ = 0.05), and the least ratio of Theorem 1 "
-        "(eq. 1) to the sharp radius at α*.",
+        "Errors and radii in the simulated worlds: means over replications (the radii at δ = 0.05), and the least ratio of "
+        "Theorem 1 (eq. 1) to the sharp radius at α*.",
         "",
         "| method | c | n_i | m | shares | error | sharp | Theorem 1 (eq. 2) | ratio | R |",
         "|" + "---|" * 10,

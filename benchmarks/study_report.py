@@ -135,32 +135,32 @@ def in_short(rows: Sequence[Row]) -> str:
     free = [r for r in rows if r["contamination"] == "none"]
     inner, edge = ([r for r in free if (r["where"] == "inside") == flag] for flag in (True, False))
     few, many = ([r for r in inner if (r["n"] < 50) == flag] for flag in (True, False))
+    crowded, plenty = [r for r in few if r["c"] == 20], [r for r in many if r["n"] >= 300]
+    edge_few, edge_many = ([r for r in edge if (r["n"] < 50) == flag] for flag in (True, False))
     tested = [r for r in free if r["rejected"] is not None]
+    uniform = sum(r["ks"] > 0.01 for r in tested)
     bounded = [r for r in free if "ratio" in r]
-    runs = sum(r["reps"] for r in bounded)
     broken = {d: sum((r[f"bounds {d}"] for r in bounded), start=np.zeros(3)) for d in (0.05, 0.5)}
-    middle = [r for r in rows if r["contamination"] == "middle"]
+    beaten = "; ".join(
+        f"at δ = {d} sharp at α* {v[0]:.0f}, sharp {v[1]:.0f}, Theorem 1 {v[2]:.0f}" for d, v in broken.items()
+    )
+    ratio = min((r["ratio"] for r in bounded), default=float("nan"))
     lines = [
-        f"Classes covered 0.95 ± {BAND} inside the simplex, 50 rows a class or more: {within(many, ['coverage'])}, "
-        f"{span(many, 'coverage')}; the region: {within(many, ['region'])}, {span(many, 'region')}.",
-        f"With 30 rows a class: {within(few, ['coverage'])}, {span(few, 'coverage')} (c = 20: "
-        f"{span([r for r in few if r['c'] == 20], 'coverage')}); the region {span(few, 'region')}. The estimate says so in "
-        f"{span(few, 'noted')} of these runs, and in {span([r for r in many if r['n'] >= 300], 'noted')} of those with 300 rows or more.",
-        f"On the boundary, 300 rows a class: classes {span([r for r in edge if r['n'] >= 300], 'coverage')}, worst class "
-        f"{span([r for r in edge if r['n'] >= 300], 'worst')}, region {span([r for r in edge if r['n'] >= 300], 'region')}; 30 rows: "
-        f"{span([r for r in edge if r['n'] < 50], 'coverage')}, {span([r for r in edge if r['n'] < 50], 'worst')}, "
-        f"{span([r for r in edge if r['n'] < 50], 'region')}.",
+        f"Inside the simplex, 50 rows a class or more, classes covered 0.95 ± {BAND}: {within(many, ['coverage'])}, "
+        f"{span(many, 'coverage')}; regions: {within(many, ['region'])}, {span(many, 'region')}.",
+        f"With 30 rows a class: {within(few, ['coverage'])}, {span(few, 'coverage')} (c = 20: {span(crowded, 'coverage')}); regions "
+        f"{within(few, ['region'])}, {span(few, 'region')}.",
+        f"The estimate says so (*noted*) in {span(few, 'noted')} of these runs, and in {span(plenty, 'noted')} of those with 300 rows.",
+        f"On the boundary, 300 rows a class: classes {span(edge_many, 'coverage')}, worst class {span(edge_many, 'worst')}, region "
+        f"{span(edge_many, 'region')}; 30 rows: {span(edge_few, 'coverage')}, {span(edge_few, 'worst')}, {span(edge_few, 'region')}.",
         f"With the batch's noise alone: {span(free, 'target only')}.",
         f"Half-widths over 1.96 times the empirical spread of α̃: {span(many, 'width')} inside with 50 rows or more, "
-        f"{span(few, 'width')} with 30; on the boundary {span(edge, 'width')}.",
+        f"{span(few, 'width')} with 30; on the boundary {span(edge_many, 'width')} and {span(edge_few, 'width')}.",
         f"The label-shift test rejects at 0.05, where label shift holds: {span(tested, 'rejected')}; Kolmogorov-Smirnov p > 0.01 in "
-        f"{sum(r['ks'] > 0.01 for r in tested)} of {len(tested)} worlds. Ten per cent amid the classes: {span(middle, 'rejected')}.",
-        f"Bounds beaten by the error, of {runs:,} runs: "
-        + "; ".join(
-            f"at δ = {d} sharp at α* {v[0]:.0f}, sharp {v[1]:.0f}, Theorem 1 {v[2]:.0f}" for d, v in broken.items()
-        )
-        + f". The sharp radius at α* is at least {min((r['ratio'] for r in bounded), default=float('nan')):.2f} times smaller than "
-        "Theorem 1 (eq. 1).",
+        f"{uniform} of {len(tested)} worlds. Ten per cent amid the classes: "
+        f"{span([r for r in rows if r['contamination'] == 'middle'], 'rejected')}.",
+        f"Bounds beaten by the error, of {sum(r['reps'] for r in bounded):,} runs: {beaten}. The sharp radius at α* is at least "
+        f"{ratio:.2f} times smaller than Theorem 1 (eq. 1).",
     ]
     return "## In short\n\n" + "\n".join(f"- {line}" for line in lines) + "\n"
 
@@ -176,8 +176,8 @@ def write(kept: Path, pages: Path, families: Sequence[study_worlds.Family]) -> N
     sections: list[tuple[str, str, Callable[[], str]]] = [
         (
             "Coverage of nominal 0.95 inside the simplex",
-            "*Width* is the half-width over 1.96 times the empirical spread of α̃; *noted* how often the estimate warns of few rows or "
-            "of classes that are not separated.\n\n![coverage against the rows of a class](coverage.png)",
+            "*Width* is the half-width over 1.96 times the empirical spread of α̃; *noted* how often the estimate warns of few rows "
+            "or of classes that are not separated.\n\n![coverage against the rows of a class](coverage.png)",
             lambda: table([r for r in free if r["where"] == "inside"], COVERAGE),
         ),
         (
@@ -193,8 +193,8 @@ def write(kept: Path, pages: Path, families: Sequence[study_worlds.Family]) -> N
         (
             "Label-shift test where a tenth of the batch is something else",
             "middle: a narrow class amid the others; far: a class away from all; span: half first, half second class, which is "
-            "undetectable: the shares absorb it. Coverage is that of the true shares (in the soft form 0.9 of the known ones) and of 0.1 "
-            "by the interval of the unknown share.",
+            "undetectable: the shares absorb it. Coverage is that of the true shares (in the soft form 0.9 of the known ones) and of "
+            "0.1 by the interval of the unknown share.",
             lambda: table(
                 other,
                 (*TEST[:1], ("else", "*something else*"), *TEST[3:], *COVERAGE[:2], ("unknown", "unknown share")),
