@@ -148,16 +148,17 @@ def in_short(rows: Sequence[Row]) -> str:
     lines = [
         f"Inside the simplex, 50 rows a class or more, classes covered 0.95 ± {BAND}: {within(many, ['coverage'])}, "
         f"{span(many, 'coverage')}; regions: {within(many, ['region'])}, {span(many, 'region')}.",
-        f"With 30 rows a class: {within(few, ['coverage'])}, {span(few, 'coverage')} (c = 20: {span(crowded, 'coverage')}); regions "
-        f"{within(few, ['region'])}, {span(few, 'region')}.",
-        f"The estimate says so (*noted*) in {span(few, 'noted')} of these runs, and in {span(plenty, 'noted')} of those with 300 rows.",
-        f"On the boundary, 300 rows a class: classes {span(edge_many, 'coverage')}, worst class {span(edge_many, 'worst')}, region "
-        f"{span(edge_many, 'region')}; 30 rows: {span(edge_few, 'coverage')}, {span(edge_few, 'worst')}, {span(edge_few, 'region')}.",
+        f"With 30 rows a class: {within(few, ['coverage'])}, {span(few, 'coverage')} (c = 20: {span(crowded, 'coverage')}); "
+        f"regions {within(few, ['region'])}, {span(few, 'region')}.",
+        f"The estimate says so (*noted*) in {span(few, 'noted')} of these runs, and in {span(plenty, 'noted')} of those with "
+        "300 rows or more.",
+        f"On the boundary, 300 rows a class: classes {span(edge_many, 'coverage')}, worst class {span(edge_many, 'worst')}, "
+        f"region {span(edge_many, 'region')}; 30 rows: {span(edge_few, 'coverage')}, {span(edge_few, 'worst')}, {span(edge_few, 'region')}.",
         f"With the batch's noise alone: {span(free, 'target only')}.",
         f"Half-widths over 1.96 times the empirical spread of α̃: {span(many, 'width')} inside with 50 rows or more, "
         f"{span(few, 'width')} with 30; on the boundary {span(edge_many, 'width')} and {span(edge_few, 'width')}.",
-        f"The label-shift test rejects at 0.05, where label shift holds: {span(tested, 'rejected')}; Kolmogorov-Smirnov p > 0.01 in "
-        f"{uniform} of {len(tested)} worlds. Ten per cent amid the classes: "
+        f"The label-shift test rejects at 0.05, where label shift holds: {span(tested, 'rejected')}; Kolmogorov-Smirnov "
+        f"p > 0.01 in {uniform} of {len(tested)} worlds. Ten per cent amid the classes: "
         f"{span([r for r in rows if r['contamination'] == 'middle'], 'rejected')}.",
         f"Bounds beaten by the error, of {sum(r['reps'] for r in bounded):,} runs: {beaten}. The sharp radius at α* is at least "
         f"{ratio:.2f} times smaller than Theorem 1 (eq. 1).",
@@ -176,8 +177,8 @@ def write(kept: Path, pages: Path, families: Sequence[study_worlds.Family]) -> N
     sections: list[tuple[str, str, Callable[[], str]]] = [
         (
             "Coverage of nominal 0.95 inside the simplex",
-            "*Width* is the half-width over 1.96 times the empirical spread of α̃; *noted* how often the estimate warns of few rows "
-            "or of classes that are not separated.\n\n![coverage against the rows of a class](coverage.png)",
+            "*Width* is the half-width over 1.96 times the empirical spread of α̃; *noted* how often the estimate warns of few "
+            "rows or of classes that are not separated.\n\n![coverage against the rows of a class](coverage.png)",
             lambda: table([r for r in free if r["where"] == "inside"], COVERAGE),
         ),
         (

@@ -135,10 +135,10 @@ def biases() -> list[Bias]:
     return [Bias(0.1, (4.0, 4.0)), Bias(0.2, (4.0, 4.0)), Bias(0.2, (-2.5, -2.5)), Bias(0.3, (1.5, 5.5))]
 
 
-INTRO = """Worlds as in the reproduction: five Gaussians in five dimensions, drawn anew each time, 300 reference rows a class, a batch
-of 2,000, and the paper's three noises; RFFM with 500 features, σ = 2. *Invalid*: the certified share (δ = 0.05) exceeds the true one.
-*False* is the mean share of false flags among those raised at a false-discovery rate of 0.1, *found* the share of the unknown rows
-that is flagged."""
+INTRO = """Worlds as in the reproduction: five Gaussians in five dimensions, drawn anew each time, 300 reference rows a class, a
+batch of 2,000, and the paper's three noises; RFFM with 500 features, σ = 2. *Invalid*: the certified share (δ = 0.05) exceeds the
+true one. *False* is the mean share of false flags among those raised at a false-discovery rate of 0.1, *found* the share of the
+unknown rows that is flagged."""
 
 
 def report(kept: Path) -> str:
