@@ -85,9 +85,9 @@ V + (T − tr S_r)/d H for V, as if the classes had moved as much within their s
 d = (tr S_r)²/tr S_r². *Possible*: the mean of the shares that α̃ and V leave possible, so that none is 0 for certain. *None if
 refused*: no correction where the test says that something else is in the batch.
 
-None is better everywhere. All that draw back or average stay within half a hundredth of the estimate as it is and cannot undo the
-loss; refusing does, and gives up what the moved shares would have brought. So `correct` re-weights as it is told to, and warns where
-the test refuses; the shares of `BBSE`, of a classifier's own decisions, cost least there.
+None is better everywhere. All that draw back or average stay within half a hundredth of the estimate as it is and cannot undo
+the loss; refusing does, and gives up what the moved shares would have brought. So `correct` re-weights as it is told to, and warns
+where the test refuses; the shares of `BBSE`, of a classifier's own decisions, cost least there.
 """
 
 

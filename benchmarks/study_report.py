@@ -153,7 +153,8 @@ def in_short(rows: Sequence[Row]) -> str:
         f"The estimate says so (*noted*) in {span(few, 'noted')} of these runs, and in {span(plenty, 'noted')} of those with "
         "300 rows or more.",
         f"On the boundary, 300 rows a class: classes {span(edge_many, 'coverage')}, worst class {span(edge_many, 'worst')}, "
-        f"region {span(edge_many, 'region')}; 30 rows: {span(edge_few, 'coverage')}, {span(edge_few, 'worst')}, {span(edge_few, 'region')}.",
+        f"region {span(edge_many, 'region')}; 30 rows: {span(edge_few, 'coverage')}, {span(edge_few, 'worst')}, "
+        f"{span(edge_few, 'region')}.",
         f"With the batch's noise alone: {span(free, 'target only')}.",
         f"Half-widths over 1.96 times the empirical spread of α̃: {span(many, 'width')} inside with 50 rows or more, "
         f"{span(few, 'width')} with 30; on the boundary {span(edge_many, 'width')} and {span(edge_few, 'width')}.",
@@ -194,8 +195,8 @@ def write(kept: Path, pages: Path, families: Sequence[study_worlds.Family]) -> N
         (
             "Label-shift test where a tenth of the batch is something else",
             "middle: a narrow class amid the others; far: a class away from all; span: half first, half second class, which is "
-            "undetectable: the shares absorb it. Coverage is that of the true shares (in the soft form 0.9 of the known ones) and of "
-            "0.1 by the interval of the unknown share.",
+            "undetectable: the shares absorb it. Coverage is that of the true shares (in the soft form 0.9 of the known ones) and "
+            "of 0.1 by the interval of the unknown share.",
             lambda: table(
                 other,
                 (*TEST[:1], ("else", "*something else*"), *TEST[3:], *COVERAGE[:2], ("unknown", "unknown share")),

@@ -51,7 +51,7 @@ class Residual:
         X, c, weight = blocks.along, blocks.c, np.append(alpha, 1.0)
         mean = float(weight**2 @ blocks.beyond(H)) if evidence.basis.size else 0.0
         r = (X[c] - alpha @ X[:c]) * weight[blocks.group]
-        factors = projected(blocks, H, weight) if mean > 0 else np.zeros((0, 0))
+        factors = projected(blocks, H, weight) if mean > 0 else np.zeros((0, 0), dtype=np.float32)
         return cls(
             T=blocks.system.squared_residual(alpha),
             mean=mean,
