@@ -21,4 +21,6 @@ def test_the_benchmark_prints_a_ratio_for_every_row() -> None:
     lines = done.stdout.splitlines()
     for what in [f"d={d} " for d in (2, 5, 10, 30, 100, 784)] + ["gaussian pair sums", "energy pair sums"]:
         assert any(what in line and "x" in line.split(" s  ")[1] for line in lines if " s  " in line), what
+    for c in (5, 10):
+        assert any(f"bounds, c={c}," in line and "of the sketch" in line for line in lines)
     assert "estimate" in done.stdout and "MB" in lines[-1]

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import proportio as pp
-from proportio.shift import EXPLAINED, SOMETHING_ELSE, TOO_LITTLE, UNSEEN, Residual, _within, label_shift_test, skewness
+from proportio.evidence import within
+from proportio.shift import EXPLAINED, SOMETHING_ELSE, TOO_LITTLE, UNSEEN, Residual, label_shift_test, skewness
 
 F64 = NDArray[np.float64]
 
@@ -86,7 +87,7 @@ def test_the_squared_trace_is_unbiased_where_the_plain_one_is_not(unequal: bool)
     root = np.diag(np.sqrt(np.linspace(1, 0.2, 30)))
     true = float(np.square(np.diag(root) ** 2).sum())
     grams = blocks_of(rng, p, root, 1500)
-    ours = np.array([_within(g, p) for g in grams])
+    ours = np.array([within(g, p) for g in grams])
     plain = np.array([np.square(g).sum() for g in grams])
     assert abs(ours.mean() - true) < 4 * ours.std() / np.sqrt(1500)  # Monte Carlo: 0.5 % of the truth
     assert plain.mean() > 1.5 * true

@@ -22,7 +22,7 @@ from scipy.special import fdtrc, gammaincc, gammainccinv, ndtri
 
 from proportio.bootstrap import DRAWS, multipliers, residuals
 from proportio.errors import InputError
-from proportio.evidence import Array, Blocks, Evidence
+from proportio.evidence import Array, Blocks, Evidence, Single, projected, within
 from proportio.intervals import distance2
 from proportio.storage import plain
 
@@ -52,7 +52,7 @@ class Residual:
         X, c, weight = blocks.along, blocks.c, np.append(alpha, 1.0)
         mean = float(weight**2 @ blocks.beyond(H)) if evidence.basis.size else 0.0
         r = (X[c] - alpha @ X[:c]) * weight[blocks.group]
-        factors = projected(blocks, alpha, H) if mean > 0 else np.zeros((0, 0))
+        factors = projected(blocks, H, weight) if mean > 0 else np.zeros((0, 0), dtype=np.float32)
         return cls(
             T=blocks.system.squared_residual(alpha),
             mean=mean,
@@ -79,39 +79,27 @@ def matched(evidence: Evidence, blocks: Blocks) -> tuple[Array, Array]:
     return evidence.alpha + inside @ (blocks.system.q - G @ evidence.alpha), evidence.H + inside
 
 
-def projected(blocks: Blocks, alpha: Array, H: Array) -> Array:
-    """⟨(I − P)F_n, (I − P)F_m⟩ α_g α_h of all cells (1 for the batch): their squares sum to tr Ŝ_r²."""
-    X = blocks.along[: blocks.c]
-    weight = np.append(alpha, 1.0)[blocks.group]
-    return np.asarray((blocks.gram - X.T @ (H @ X)) * weight[:, None] * weight)
-
-
-def squared_trace(factors: Array, blocks: Blocks) -> float:
+def squared_trace(factors: Single, blocks: Blocks) -> float:
     """tr S_r²: between groups as it is; within a group from pairs of different blocks, freed of what their common mean shares."""
-    total = 0.0
-    squares = factors**2
+    total = _inner(factors, factors)
     for g in range(blocks.c + 1):
         cells = blocks.of_group(g)
-        total += float(squares[cells].sum() - squares[cells, cells].sum())
-        total += _within(factors[cells, cells], blocks.shares[cells])
+        own = factors[cells, cells].astype(np.float64)
+        total += within(own, blocks.shares[cells]) - float((own**2).sum())
     return total
 
 
-def _within(factors: Array, p: Array) -> float:
-    """tr S_g² from Γ of one group: E Γ_kl² = M_kl² (tr S)² + (M_kl² + M_kk M_ll) tr S², M = (diag p − ppᵀ)/(1 − Σp²)."""
-    M = (np.diag(p) - np.outer(p, p)) / (1 - np.sum(p * p))
-    m = np.diag(M)
-    off = float((factors**2).sum() - (np.diag(factors) ** 2).sum())
-    shared = float((M**2).sum() - (m**2).sum())
-    apart = float(m.sum() ** 2 - (m**2).sum()) + shared
-    return max((off - shared * float(np.trace(factors)) ** 2) / apart, 0.0)
-
-
-def skewness(factors: Array) -> float:
+def skewness(factors: Single) -> float:
     """8 tr S³/(2 tr S²)^{3/2}, both from products of different blocks."""
-    off = (factors - np.diag(np.diag(factors))).astype(np.float32)
-    second = float((off * off).sum(dtype=np.float64))
-    return float(8 * ((off @ off) * off).sum(dtype=np.float64) / (2 * second) ** 1.5) if second > 0 else 0.0
+    off = factors / np.float32(np.abs(factors).max(initial=0) or 1)  # cubes of small numbers would vanish
+    np.fill_diagonal(off, 0)
+    second = _inner(off, off)
+    return 8 * _inner(off @ off.T, off) / (2 * second) ** 1.5 if second > 0 else 0.0
+
+
+def _inner(A: Single, B: Single) -> float:
+    """Σ A_nm B_nm, rows summed in float32 and their sums in float64."""
+    return float(np.einsum("nm,nm->n", A, B).sum(dtype=np.float64))
 
 
 @dataclass(frozen=True)
@@ -194,7 +182,8 @@ def label_shift_test(
 
 def bootstrap_null(blocks: Blocks, evidence: Evidence, draws: int = DRAWS, random_state: Any = 0) -> Array:
     """Draws of T − tr S_r under label shift."""
-    return residuals(projected(blocks, *matched(evidence, blocks)), multipliers(blocks, draws, random_state))
+    alpha, H = matched(evidence, blocks)
+    return residuals(projected(blocks, H, np.append(alpha, 1.0)), multipliers(blocks, draws, random_state))
 
 
 def _check_size(level: Any) -> None:
