@@ -15,7 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from proportio import features
+    from proportio import baselines, features
     from proportio.correction import correct
     from proportio.errors import (
         BoundError,
@@ -77,6 +77,7 @@ __all__ = [
     "ProportioError",
     "ProportioWarning",
     "Sketch",
+    "baselines",
     "correct",
     "features",
     "load",
@@ -84,7 +85,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("datasets", "features"):
+    if name in ("baselines", "datasets", "features"):
         return importlib.import_module(f"proportio.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'proportio' has no attribute {name!r}")

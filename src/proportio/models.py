@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from proportio import storage
+from proportio.baselines.counting import ACC, PACC
 from proportio.errors import FileError, InputError
 from proportio.kmm import KMM
 from proportio.methods import BBSE, DFM, RFFM
@@ -15,7 +16,7 @@ from proportio.quantifier import Quantifier
 from proportio.sketch import restore as restore_sketch
 from proportio.sources import Columns
 
-NAMED: dict[str, type[Any]] = {"DFM": DFM, "RFFM": RFFM, "KMM": KMM, "BBSE": BBSE}
+NAMED: dict[str, type[Any]] = {"DFM": DFM, "RFFM": RFFM, "KMM": KMM, "BBSE": BBSE, "ACC": ACC, "PACC": PACC}
 
 
 def load(path: str | os.PathLike[str], *, supply: Any = None) -> Quantifier:

@@ -17,26 +17,22 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
 
 from proportio import intervals, storage
-from proportio._compiled.threads import resolve_jobs
-from proportio.errors import InputError, MismatchError, NotFittedError, ProportioWarning
+from proportio.errors import InputError, MismatchError, ProportioWarning
 from proportio.estimate import Diagnostics, Estimate
 from proportio.evidence import Blocks, Evidence
 from proportio.gram import GramSystem, delta_min, lambda_min, unbiased
 from proportio.labelled import UsesLabels
+from proportio.reference import Reference
 from proportio.simplex import Solution, solve
 from proportio.sketch import Sketch, plain
 from proportio.sources import (
     Columns,
     Floats,
-    OnMissing,
     Rows,
     is_batches,
     read_batches,
-    read_labels,
-    read_rows,
     read_weights,
 )
 
@@ -45,7 +41,7 @@ Labels = npt.NDArray[Any]
 Groups = npt.NDArray[np.int32]
 
 
-class Quantifier(UsesLabels, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no type hints
+class Quantifier(Reference, UsesLabels, ABC):
     """Fits on labelled rows, then tells the class shares of unlabelled batches.
 
     After `fit`: `classes_`, `n_features_in_`, `feature_names_in_` (if the columns had names), `sketch_` (the reference,
@@ -54,11 +50,7 @@ class Quantifier(UsesLabels, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
 
     soft: bool
     positive: bool
-    on_missing: OnMissing
-    n_jobs: int | None
 
-    classes_: Labels
-    columns_: Columns
     sketch_: Sketch
 
     # -- what a concrete quantifier defines ------------------------------------------------------------------
@@ -123,69 +115,21 @@ class Quantifier(UsesLabels, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
         self._extend(rows.values, labels, weights, start=self.sketch_.n_rows if hasattr(self, "sketch_") else 0)
         return self
 
-    def _read_reference(
-        self, X: Any, y: Any, sample_weight: Any, expected: Columns | None
-    ) -> tuple[Rows, Labels, Array | None]:
-        rows = read_rows(X, expected=expected, on_missing=self._checked_on_missing())
-        n = len(rows.values) + rows.dropped
-        labels = rows.keep(read_labels(y, n))
-        weights = rows.keep(read_weights(sample_weight, n))
-        assert labels is not None
-        return rows, labels, weights
-
     def _begin(self, rows: Rows, labels: Labels, weights: Array | None, classes: Labels) -> None:
         """Forget what was fitted before; learn the columns, the classes and Φ."""
-        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
-            delattr(self, name)
-        if len(classes) < 2:
-            raise InputError(
-                f"the reference has one class only ({classes.tolist()[0]!r}), so its share would be 1 whatever the batch: "
-                "a quantifier needs rows of 2 classes or more."
-            )
+        self._forget()
+        self._check_classes(classes)
         self._check_known(labels, classes)
         self._fit_map(rows.values, labels, weights, rows.columns)
         self._set_columns(rows.columns)
         self.classes_ = classes
         self._dropped = 0
 
-    def _set_columns(self, columns: Columns) -> None:
-        self.columns_ = columns
-        self.n_features_in_ = columns.count
-        if columns.names is not None:
-            self.feature_names_in_ = np.asarray(columns.names, dtype=object)
-
     def _extend(self, X: Floats, labels: Labels, weights: Array | None, start: int) -> None:
         self._check_known(labels, self.classes_)
         groups = np.searchsorted(self.classes_, labels).astype(np.int32)
         self.sketch_ = self._sketch(X, groups, weights, start, getattr(self, "sketch_", None))
         self._gram: Array | None = None
-
-    @staticmethod
-    def _check_known(labels: Labels, classes: Labels) -> None:
-        unseen = [plain(v) for v in np.unique(labels) if v not in classes]
-        if unseen:
-            raise InputError(
-                f"y has labels that are not among the classes: {', '.join(map(repr, unseen[:5]))}; "
-                f"the classes are {classes.tolist()!r}. Name every label in the first call's `classes`."
-            )
-
-    def _checked_on_missing(self) -> OnMissing:
-        if self.on_missing not in ("raise", "drop"):
-            raise InputError(f"on_missing={self.on_missing!r} is neither 'raise' nor 'drop'.")
-        try:
-            resolve_jobs(self.n_jobs)
-        except (ValueError, TypeError) as error:
-            raise InputError(
-                f"n_jobs={self.n_jobs!r} must be None, -1 or a positive whole number of threads."
-            ) from error
-        return self.on_missing
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "classes_"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit(X, y) first.")
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "classes_")
 
     # -- answering -------------------------------------------------------------------------------------------
 
@@ -256,7 +200,7 @@ class Quantifier(UsesLabels, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
             dropped=dropped,
             diagnostics=diagnostics,
             timings={**getattr(self, "_timings", {}), "sketch": sketched - began, "solve": done - sketched},
-            versions=dict(_versions()),
+            versions=versions(),
             positive=self.positive,
             blocks=blocks,
         )._with(evidence)
@@ -334,6 +278,11 @@ class Quantifier(UsesLabels, BaseEstimator, ABC):  # type: ignore[misc]  # sciki
 
 def _is_json(v: Any) -> bool:
     return v is None or isinstance(v, (bool, int, float, str))
+
+
+def versions() -> dict[str, str]:
+    """What an estimate was made with."""
+    return dict(_versions())
 
 
 @functools.cache
