@@ -230,7 +230,10 @@ class Evidence:
         null = np.linalg.svd(np.column_stack([np.ones(c), N]))[0]
 
         def satterthwaite_of(variances: Array) -> Array:
-            total, spread = variances.sum(axis=0) ** 2, (variances**2 / free.reshape(-1, *[1] * (variances.ndim - 1))).sum(axis=0)
+            total, spread = (
+                variances.sum(axis=0) ** 2,
+                (variances**2 / free.reshape(-1, *[1] * (variances.ndim - 1))).sum(axis=0),
+            )
             return np.asarray(np.divide(total, spread, out=np.full(np.shape(total), free.max()), where=spread > 0))
 
         dof_each = satterthwaite_of(np.stack([np.diag(part) for part in parts]))

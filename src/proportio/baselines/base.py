@@ -4,7 +4,7 @@ A method is a representation (a classifier's cross-fitted posteriors or decision
 the weights ω of the reference rows, which sum to one in each class, and those of the batch, it has a solution α̂. Error bars:
 
     sandwich    α̃ = α̂ − H⁺∇f(α̂),  V = Cov α̃ from the influence of each row of both samples, where the objective f is smooth
-    bootstrap   V = Cov α̂* over rows drawn again within each class and within the batch, where it is not
+    bootstrap   V = Cov α̃* over rows drawn again within each class and within the batch, where it is not
 
 H is the inverse of the curvature along the simplex. The classifier is held fixed: it is never fitted again.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Self, cast
 
@@ -79,6 +80,13 @@ class Problem(ABC):
     @abstractmethod
     def solve(self, omega: Array, weights: Array) -> Minimum:
         """α̂ for reference weights ω (n, c) and batch weights (m,), each summing to one."""
+
+    def relaxed(self, omega: Array, weights: Array) -> Callable[[Array, Array], Array]:
+        """What a bootstrap repeats: where it can, the solution free of α ≥ 0, what was chosen from these weights held.
+
+        On the boundary the bootstrap of a constrained estimate is inconsistent; that of a free one is not.
+        """
+        return lambda omega, weights: self.solve(omega, weights).alpha
 
     def influence(self, omega: Array, weights: Array, alpha: Array) -> Influence | None:
         """The influence of the rows, or None where only a bootstrap can tell the noise."""
@@ -156,7 +164,9 @@ class Baseline(Reference, ABC):
         done = time.perf_counter()
         status = "ok"
         if not found.kkt <= SOLVED:
-            status = f"not solved: the certificate of the optimum is {found.kkt:.1g}, where {SOLVED:g} is wanted. Add rows."
+            status = (
+                f"not solved: the certificate of the optimum is {found.kkt:.1g}, where {SOLVED:g} is wanted. Add rows."
+            )
         nan = float("nan")
         return Estimate.of(
             self.classes_,
@@ -200,9 +210,10 @@ class Baseline(Reference, ABC):
         if not self.draws:
             return None
         rng = np.random.default_rng(self.random_state)
-        drawn = [problem.solve(*self._again(rng, omega, weights)).alpha for _ in range(self.draws)]
-        V = np.atleast_2d(np.cov(np.asarray(drawn).T))
-        return Evidence.of_parts(alpha, [V], rows, dof=[self.draws - 1.0])
+        solution = problem.relaxed(omega, weights)
+        drawn = [solution(*self._again(rng, omega, weights)) for _ in range(self.draws)]
+        V = np.cov(np.asarray(drawn).T)
+        return Evidence.of_parts(solution(omega, weights), [V], rows, dof=[self.draws - 1.0])
 
     def _again(self, rng: np.random.Generator, omega: Array, weights: Array) -> tuple[Array, Array]:
         """Weights of rows drawn again with replacement, within each class and within the batch."""

@@ -1,4 +1,4 @@
-"""Calibration of posteriors on rows that the classifier was not trained on: p ↦ softmax(scores(log p)), fitted by maximum likelihood.
+"""Calibration of posteriors on rows the classifier was not trained on: p ↦ softmax(scores(log p)), fitted by maximum likelihood.
 
     temperature    s · log p               one scale s = 1/T
     bcts           s · log p + b           and a bias for each class (bias-corrected temperature scaling)

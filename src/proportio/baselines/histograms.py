@@ -40,7 +40,9 @@ def bin_numbers(bins: Any) -> tuple[int, ...]:
     if isinstance(bins, str) and bins == "sweep":
         return SWEEP
     if not is_count(bins) or bins < 2:
-        raise InputError(f"bins={bins!r}: give a whole number of bins, 2 or more, or 'sweep' (the median over 10 to 110).")
+        raise InputError(
+            f"bins={bins!r}: give a whole number of bins, 2 or more, or 'sweep' (the median over 10 to 110)."
+        )
     return (int(bins),)
 
 

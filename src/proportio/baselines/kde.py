@@ -11,6 +11,7 @@ problem, rescaled to sum to one. O(n m) kernel values are held at a time.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -89,7 +90,17 @@ class _Cosine(Problem):
     across: Array
 
     def solve(self, omega: Array, weights: Array) -> Minimum:
-        return most_aligned(omega.T @ self.within @ omega, omega.T @ (self.across @ weights))
+        return most_aligned(*self._products(omega, weights))
+
+    def relaxed(self, omega: Array, weights: Array) -> Callable[[Array, Array], Array]:
+        def solution(omega: Array, weights: Array) -> Array:
+            beta = np.linalg.lstsq(*self._products(omega, weights), rcond=1e-12)[0]
+            return np.asarray(beta / beta.sum())
+
+        return solution
+
+    def _products(self, omega: Array, weights: Array) -> tuple[Array, Array]:
+        return omega.T @ self.within @ omega, omega.T @ (self.across @ weights)
 
 
 def most_aligned(G: Array, t: Array) -> Minimum:

@@ -30,8 +30,8 @@ class EM(OnPosteriors):
     `calibration` is None, "temperature", "bcts", "vector" or "nbvs", fitted on the cross-fitted posteriors. `prior` are the shares
     that these posteriors assume: "labels", β̃, or "posteriors", their own mean, which suits calibrations without bias.
 
-    Intervals: the sandwich of the likelihood, with the noise that the reference's rows would bring to the same scores, in the place of
-    the classifier's own, which the likelihood does not see. They do not cover the bias of a classifier that is not calibrated.
+    Intervals: the sandwich of the likelihood, with the noise that the reference's rows would bring to the same scores in the place
+    of the classifier's own, which the likelihood does not see. They do not cover the bias of a classifier that is not calibrated.
 
     >>> import numpy as np, proportio as pp
     >>> rng = np.random.default_rng(0)

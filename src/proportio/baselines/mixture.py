@@ -26,7 +26,7 @@ IDENTIFIED = 1e-9  # a direction whose curvature is below this share of the larg
 
 @dataclass(frozen=True, eq=False)
 class Mixture(Problem):
-    """`source` (n, B) and `batch` (m, B) hold a(x) of every row, dense or sparse; `batch=None` where the terms are the batch's rows."""
+    """`source` (n, B) and `batch` (m, B) hold a(x) of every row; `batch=None` where the terms are the batch's rows."""
 
     source: Any
     batch: Any

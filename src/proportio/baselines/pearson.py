@@ -2,7 +2,7 @@
 
     PE(α) = ½ ∫ (p_α/q − 1)² q,  p_α = Σ α_i p_i
     r̂ = Σ_l λ_l k_l,  λ̂ = (Ĝ + δR)⁻¹ Ĥα,   Ĝ = mean of kkᵀ over the batch,  Ĥ_i = mean of k over class i
-    PE^(α) + ½ = αᵀĤᵀλ̂-form: λ̂ᵀĤα − ½ λ̂ᵀĜλ̂ = αᵀĤᵀ[M − ½MĜM]Ĥα,  M = (Ĝ + δR)⁻¹
+    PE(α) + ½ ≈ λ̂ᵀĤα − ½λ̂ᵀĜλ̂ = αᵀĤᵀ(M − ½MĜM)Ĥα,  M = (Ĝ + δR)⁻¹
 
 k_l are Gaussian kernels at rows of the batch and a constant, which R leaves free. The objective is quadratic in α: one quadratic
 programme over the simplex, with its certificate. σ and δ are chosen by cross-validation of the ratio's least-squares score.
@@ -10,6 +10,7 @@ programme over the simplex, with its certificate. σ and δ are chosen by cross-
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +38,7 @@ FOLDS = 5
 class Pearson(Baseline):
     """Pearson-divergence matching of the (standardised) columns; no classifier.
 
-    `n_centers` rows of the batch carry kernels. Intervals by `draws` bootstrap draws (0: none), the centres and what was chosen held.
+    `n_centers` rows of the batch carry kernels. Intervals by `draws` bootstrap draws (0: none); what was chosen is held.
 
     >>> import numpy as np, proportio as pp
     >>> rng = np.random.default_rng(0)
@@ -86,7 +87,7 @@ class Pearson(Baseline):
                 for width in WIDTHS
                 for ridge in RIDGES
             )
-            problem = _Flattest(*(kernels(d, best[1] * median) for d in far), best[2])
+            problem = _Flattest(kernels(far[0], best[1] * median), kernels(far[1], best[1] * median), best[2])
             shares = problem.solve(self.source_.omega, np.full(len(Z), 1 / len(Z))).alpha
         return problem
 
@@ -111,12 +112,18 @@ class _Flattest(Problem):
     ridge: float
 
     def solve(self, omega: Array, weights: Array) -> Minimum:
+        found = solve(self._system(omega, weights))
+        return Minimum(found.alpha, found.kkt)
+
+    def relaxed(self, omega: Array, weights: Array) -> Callable[[Array, Array], Array]:
+        return lambda omega, weights: solve(self._system(omega, weights), positive=False).alpha
+
+    def _system(self, omega: Array, weights: Array) -> GramSystem:
         H = self.source.T @ omega
         G, regular = gram(self.batch, weights, self.ridge)
         ratio = np.linalg.solve(regular, H)
         A = H.T @ ratio - ratio.T @ G @ ratio / 2
-        found = solve(GramSystem(A + A.T, np.zeros(A.shape[0]), 0.0))
-        return Minimum(found.alpha, found.kkt)
+        return GramSystem(A + A.T, np.zeros(A.shape[0]), 0.0)
 
 
 def kernels(squared: Array, width: float) -> Array:

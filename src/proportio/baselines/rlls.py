@@ -9,6 +9,7 @@ the slope μ‖w − 1‖/‖Cw − q̂‖ of the (convex) frontier of the two n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,9 +20,8 @@ from scipy.optimize import brentq, nnls
 from proportio.baselines.base import OnPosteriors, Problem
 from proportio.baselines.convex import Minimum
 from proportio.errors import InputError
-from proportio.features.base import FeatureMap
 from proportio.scaling import check_length
-from proportio.sources import Floats, OnMissing
+from proportio.sources import OnMissing
 
 Array = npt.NDArray[np.float64]
 
@@ -64,7 +64,9 @@ class RLLS(OnPosteriors):
         super()._check_parameters()
         check_length(self.scale, "scale")
         if not isinstance(self.delta, float) or not 0 < self.delta < 1:
-            raise InputError(f"delta={self.delta!r} must lie between 0 and 1: the chance that the theory's ρ is too small.")
+            raise InputError(
+                f"delta={self.delta!r} must lie between 0 and 1: the chance that the theory's ρ is too small."
+            )
         if self.decisions not in ("soft", "hard"):
             raise InputError(f"decisions={self.decisions!r} is neither 'soft' nor 'hard'.")
 
@@ -86,12 +88,22 @@ class _Regularised(Problem):
     rho: float
 
     def solve(self, omega: Array, weights: Array) -> Minimum:
-        w, kkt = solve(self.source.T @ (omega * self.prior), weights @ self.batch, self.rho)
+        w, _, kkt = solve(self.source.T @ (omega * self.prior), weights @ self.batch, self.rho)
         return Minimum(w * self.prior / (w @ self.prior), kkt)
 
+    def relaxed(self, omega: Array, weights: Array) -> Callable[[Array, Array], Array]:
+        mu = solve(self.source.T @ (omega * self.prior), weights @ self.batch, self.rho)[1]
 
-def solve(C: Array, q: Array, rho: float) -> tuple[Array, float]:
-    """argmin over w ≥ 0 of ‖Cw − q‖ + ρ‖w − 1‖, and its certificate ‖w − (w − ∂f)₊‖_∞ for the best subgradient ∂f found."""
+        def solution(omega: Array, weights: Array) -> Array:
+            C = self.source.T @ (omega * self.prior)
+            w = np.linalg.lstsq(C.T @ C + mu * np.eye(len(C)), C.T @ (weights @ self.batch) + mu, rcond=1e-12)[0]
+            return np.asarray(w * self.prior / (w @ self.prior))
+
+        return solution
+
+
+def solve(C: Array, q: Array, rho: float) -> tuple[Array, float, float]:
+    """argmin over w ≥ 0 of ‖Cw − q‖ + ρ‖w − 1‖, its μ, and its certificate ‖w − (w − ∂f)₊‖_∞ for the best subgradient ∂f found."""
     c = C.shape[1]
 
     def along(log_mu: float) -> Array:
@@ -104,12 +116,11 @@ def solve(C: Array, q: Array, rho: float) -> tuple[Array, float]:
 
     low, high = PATH
     if excess(high) <= 0:
-        w = np.ones(c)
-    elif excess(low) >= 0:
-        w = along(low)
+        log_mu, w = high, np.ones(c)
     else:
-        w = along(brentq(excess, low, high, xtol=1e-13))
-    return w, _certificate(C, q, rho, w)
+        log_mu = low if excess(low) >= 0 else float(brentq(excess, low, high, xtol=1e-13))
+        w = along(log_mu)
+    return w, 10**log_mu, _certificate(C, q, rho, w)
 
 
 def _certificate(C: Array, q: Array, rho: float, w: Array) -> float:

@@ -1,6 +1,6 @@
 """Wasserstein matching: the mixture of the classes' posteriors nearest to the batch's in the earth mover's distance.
 
-    columns   mean over posteriors k of W₁(t_k, Σ α_i p_ik) = ∫ |T_k(u) − Σ α_i F_ik(u)| du, from the distribution functions, exactly
+    columns   mean over posteriors k of W₁(t_k, Σ α_i p_ik) = ∫ |T_k(u) − Σ α_i F_ik(u)| du, by distribution functions
     joint     W₁ of the posteriors as points of the simplex, Euclidean cost, by optimal transport (POT)
 
 Both are convex and piecewise linear in α. `columns` is solved with |x| smoothed to √(x² + ε²), ε = 1e-6: its value is within ε of
@@ -10,6 +10,7 @@ transport at α bound the distance from below everywhere; the certificate is the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -26,7 +27,9 @@ from proportio.sources import OnMissing
 
 Array = npt.NDArray[np.float64]
 
-EPSILONS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+ROUGH = 1e-3  # for bootstrap draws: far below their noise
+EPSILONS = (1e-4, 1e-5, 1e-6)
+LOOSE = 1e-8
 MOST_CUTS = 300
 GAP = 1e-9
 
@@ -89,12 +92,23 @@ class _Columns(Problem):
     def solve(self, omega: Array, weights: Array) -> Minimum:
         F, T = self.distributions(omega, weights)
         wide = self.widths > 0
-        found: Minimum | None = None
+        found = minimise(F[wide], T[wide], SmoothedAbsolute(self.widths[wide], ROUGH))
         for epsilon in EPSILONS:
-            start = None if found is None else found.alpha
-            found = minimise(F[wide], T[wide], SmoothedAbsolute(self.widths[wide], epsilon), start)
-        assert found is not None
+            finer = minimise(F[wide], T[wide], SmoothedAbsolute(self.widths[wide], epsilon), found.alpha)
+            if finer.kkt > max(found.kkt, LOOSE):  # the kinks are sharper than rounding allows
+                break
+            found = finer
         return found
+
+    def relaxed(self, omega: Array, weights: Array) -> Callable[[Array, Array], Array]:
+        wide = self.widths > 0
+        rough = SmoothedAbsolute(self.widths[wide], ROUGH)
+
+        def solution(omega: Array, weights: Array) -> Array:
+            F, T = self.distributions(omega, weights)
+            return minimise(F[wide], T[wide], rough).alpha
+
+        return solution
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +126,9 @@ class _Joint(Problem):
             mass = omega @ alpha
             distance, log = emd2(mass / mass.sum(), weights, self.cost, return_matrix=False, log=True)[:2]
             u = np.asarray(log["u"])
-            u = np.where(mass > 0, u, (self.cost - np.asarray(log["v"])).min(axis=1))  # rows without mass: the tightest potential
+            u = np.where(
+                mass > 0, u, (self.cost - np.asarray(log["v"])).min(axis=1)
+            )  # rows without mass: the tightest potential
             slope = omega.T @ u
             cuts.append(np.append(slope, float(distance) - slope @ alpha))
             if distance < value:
@@ -126,8 +142,9 @@ class _Joint(Problem):
                 b_eq=[1.0],
                 bounds=[(0, 1)] * c + [(None, None)],
             )
-            alpha, bound = np.maximum(lower.x[:c], 0), float(lower.fun)
-            alpha /= alpha.sum()
+            found = np.asarray(lower.x)
+            bound = float(found[c])
+            alpha = np.maximum(found[:c], 0) / np.maximum(found[:c], 0).sum()
             if value - bound <= GAP:
                 break
         return Minimum(best, max(value - bound, 0.0))
