@@ -146,7 +146,7 @@ def test_a_calibration_has_the_least_log_loss(kind: Any) -> None:
     def loss(theta: F64) -> float:
         scale = theta[:1] if kind in ("temperature", "bcts") else theta[:3]
         bias = theta[len(scale) :] if kind in ("bcts", "vector") else np.zeros(3)
-        scores = np.log(sharper) * scale + bias
+        scores = calibration.logits(sharper) * scale + bias
         return float(np.mean(np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(len(GROUPS)), GROUPS]))
 
     start = np.concatenate(

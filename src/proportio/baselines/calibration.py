@@ -1,9 +1,10 @@
-"""Calibration of posteriors on rows the classifier was not trained on: p ↦ softmax(scores(log p)), fitted by maximum likelihood.
+"""Calibration of posteriors on rows the classifier was not trained on: p ↦ softmax(scores(z)), by maximum likelihood.
 
-    temperature    s · log p               one scale s = 1/T
-    bcts           s · log p + b           and a bias for each class (bias-corrected temperature scaling)
-    vector         s_k · log p_k + b_k     a scale and a bias for each class
-    nbvs           s_k · log p_k           a scale for each class (no-bias vector scaling)
+    z_k = log p_k − mean_j log p_j         the logits, as far as posteriors tell them
+    temperature    s · z                   one scale s = 1/T
+    bcts           s · z + b               and a bias for each class (bias-corrected temperature scaling)
+    vector         s_k · z_k + b_k         a scale and a bias for each class
+    nbvs           s_k · z_k               a scale for each class (no-bias vector scaling)
 
 Each is linear in its parameters, so the log-loss is convex: Newton's method, with the largest entry of the gradient as certificate.
 """
@@ -29,7 +30,7 @@ MOST_STEPS = 100
 
 @dataclass(frozen=True, eq=False)
 class Calibrator:
-    """The fitted map: scores = scale · log p + bias; `gradient` certifies the fit."""
+    """The fitted map: scores = scale · z + bias; `gradient` certifies the fit."""
 
     scale: Array
     bias: Array
@@ -37,7 +38,13 @@ class Calibrator:
 
     def __call__(self, p: Array) -> Array:
         """Calibrated posteriors, one row each."""
-        return np.asarray(softmax(np.log(np.maximum(p, LEAST)) * self.scale + self.bias, axis=1))
+        return np.asarray(softmax(logits(p) * self.scale + self.bias, axis=1))
+
+
+def logits(p: Array) -> Array:
+    """log p less its mean over the classes."""
+    logs = np.log(np.maximum(p, LEAST))
+    return np.asarray(logs - logs.mean(axis=1, keepdims=True))
 
 
 def fit(p: Array, groups: npt.NDArray[np.integer], weights: Array, kind: Calibration) -> Calibrator:
@@ -46,7 +53,7 @@ def fit(p: Array, groups: npt.NDArray[np.integer], weights: Array, kind: Calibra
         names = ", ".join(map(repr, get_args(Calibration)))
         raise InputError(f"calibration={kind!r} is not {names} or None.")
     n, c = p.shape
-    logs, w = np.log(np.maximum(p, LEAST)), weights / weights.sum()
+    logs, w = logits(p), weights / weights.sum()
     scales = np.ones((1, c)) if kind in ("temperature", "bcts") else np.eye(c)
     biases = np.eye(c)[1:] if kind in ("vector", "bcts") else np.empty((0, c))
     k = len(scales)
