@@ -15,7 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from proportio import baselines, features
+    from proportio import baselines, evaluation, features
     from proportio.correction import correct
     from proportio.errors import (
         BoundError,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         ProportioWarning,
     )
     from proportio.estimate import Estimate
+    from proportio.evaluation import compare
     from proportio.kmm import KMM
     from proportio.methods import BBSE, DFM, RFFM
     from proportio.models import load
@@ -41,6 +42,7 @@ _HOME = {
     "DFM": "methods",
     "KMM": "kmm",
     "RFFM": "methods",
+    "compare": "evaluation",
     "correct": "correction",
     "load": "models",
     "Estimate": "estimate",
@@ -78,14 +80,16 @@ __all__ = [
     "ProportioWarning",
     "Sketch",
     "baselines",
+    "compare",
     "correct",
+    "evaluation",
     "features",
     "load",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("baselines", "datasets", "features"):
+    if name in ("baselines", "datasets", "evaluation", "features"):
         return importlib.import_module(f"proportio.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'proportio' has no attribute {name!r}")

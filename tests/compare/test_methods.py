@@ -1,7 +1,7 @@
 """Every related method against the field's libraries, on the same posteriors.
 
-Where a library stops early, its own loss is driven to its minimum (SciPy's SLSQP at a tolerance of 1e-16, EM to 1e-14) and then compared
-to 1e-6. Where the two differ by construction, the test says how and shows it.
+Where a library stops early, its own loss is driven to its minimum (SLSQP at a tolerance of 1e-16, EM to 1e-14) and then compared to
+1e-6. Where the two differ by construction, the test says how and shows it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ abstention = pytest.importorskip("abstention.label_shift")
 calibrators = pytest.importorskip("abstention.calibration")
 pytest.importorskip("cvxpy")
 
-import quapy.functional
-from compare.given import BATCH, BATCH2, GROUPS, GROUPS2, SOURCE, SOURCE2, Given, fitted, ours, ours2
 from quapy.method import aggregative, non_aggregative
 from scipy import optimize
+
+from compare.given import BATCH, BATCH2, GROUPS, GROUPS2, SOURCE, SOURCE2, Given, fitted, ours, ours2
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # theirs
 TOLERANCE = 1e-6
@@ -109,10 +109,10 @@ def test_rlls_of_abstention_is_no_better_and_within_its_solvers_tolerance(scale:
 @pytest.mark.parametrize(
     ("kind", "factory"),
     [
-        ("temperature", lambda: calibrators.TempScaling()),
+        ("temperature", calibrators.TempScaling),
         ("bcts", lambda: calibrators.TempScaling(bias_positions="all")),
-        ("vector", lambda: calibrators.VectorScaling()),
-        ("nbvs", lambda: calibrators.NoBiasVectorScaling()),
+        ("vector", calibrators.VectorScaling),
+        ("nbvs", calibrators.NoBiasVectorScaling),
     ],
 )
 def test_calibrations_have_no_more_loss_and_agree_to_the_tolerance_of_lbfgs(kind: Any, factory: Any) -> None:
@@ -196,7 +196,7 @@ def test_hdy_of_two_classes(monkeypatch: pytest.MonkeyPatch) -> None:
         ).x
         return np.array([1 - found, found])
 
-    monkeypatch.setattr(quapy.functional, "linear_search", exact)
+    monkeypatch.setattr(aggregative.F, "linear_search", exact)
     agree(ours2(baselines.HDy), theirs2(aggregative.HDy))
 
 
