@@ -6,8 +6,8 @@
     kld   Σ α log(α/α̂)                         nkld  2e^kld/(1 + e^kld) − 1
     nmd   Σ_{i<c} |Σ_{j≤i} α̂_j − α_j| / (c − 1), for ordered classes
 
-Those that divide by a share smooth both first, (α + ε)/(1 + cε) with ε = 1/(2m), m the rows of the batch, as is customary. Shares lie
-along the last axis.
+Those that divide by a share smooth both first, (α + ε)/(1 + cε) with ε = 1/(2m), m the rows of the batch, as is customary.
+Shares lie along the last axis.
 """
 
 from __future__ import annotations

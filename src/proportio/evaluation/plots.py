@@ -101,7 +101,7 @@ def diagonal(frame: pd.DataFrame, *, of: int = 0, bins: int = 10, ax: Any = None
 
 
 def critical_difference(table: pd.DataFrame, *, ax: Any = None) -> Any:
-    """Mean ranks of the columns over the rows (data sets), best on the left; bars join methods that Nemenyi's test cannot tell apart."""
+    """Mean ranks of the columns over the rows (data sets), best on the left; bars join what Nemenyi's test cannot tell apart."""
     mean, pvalue, critical = ranks(table)
     order = sorted(mean, key=lambda name: mean[name])
     k = len(order)
