@@ -69,7 +69,7 @@ def compare(
     labels = np.asarray(y)
     drawn = [draw(X, labels, protocol or Uniform(), s, test_size, random_state) for s in range(splits)]
     rows = Parallel(n_jobs=n_jobs)(
-        delayed(_run)(name, method, X, labels, *drawn[s], s, level)
+        delayed(run_method)(name, method, X, labels, *drawn[s], s, level)
         for s in range(splits)
         for name, method in named.items()
     )
@@ -97,9 +97,10 @@ def rows_of(X: Any, where: Any) -> Any:
     return X.iloc[where] if hasattr(X, "iloc") else X[where]
 
 
-def _run(
+def run_method(
     name: str, method: Any, X: Any, y: Any, reference: Any, batches: list[Batch], split: int, level: float | None
 ) -> list[Row]:
+    """One method on one split: a row a batch."""
     try:
         model = clone(method) if hasattr(method, "get_params") else copy.deepcopy(method)
         began = time.perf_counter()
