@@ -14,11 +14,8 @@ from scipy.spatial.distance import cdist
 import proportio as pp
 from proportio import baselines
 from proportio.baselines import calibration, pearson, rlls, wasserstein
-from proportio.baselines.base import Problem
 from proportio.baselines.convex import Divergence, hellinger, likelihood, minimise, topsoe
 from proportio.baselines.kde import most_aligned
-from proportio.baselines.likelihood import _Likelihood
-from proportio.baselines.mixture import Mixture
 
 F64 = NDArray[np.float64]
 DIVERGENCES = {"hellinger": hellinger, "topsoe": topsoe, "likelihood": likelihood}
@@ -68,12 +65,11 @@ def test_no_point_of_a_fine_grid_is_better(phi: Divergence) -> None:
 
 
 @every_divergence
-def test_slopes_curvatures_and_cross_terms_are_derivatives(phi: Divergence) -> None:
+def test_slopes_and_curvatures_are_derivatives(phi: Divergence) -> None:
     t, p, h = np.array([0.2, 0.5, 0.03]), np.array([0.3, 0.1, 0.4]), 1e-6
     terms = phi(t, p)
     np.testing.assert_allclose(terms.slope, (phi(t, p + h).value - phi(t, p - h).value) / (2 * h), rtol=1e-6)
     np.testing.assert_allclose(terms.curvature, (phi(t, p + h).slope - phi(t, p - h).slope) / (2 * h), rtol=1e-6)
-    np.testing.assert_allclose(terms.cross, (phi(t + h, p).slope - phi(t - h, p).slope) / (2 * h), rtol=1e-6)
 
 
 def test_a_mixture_without_noise_is_recovered_zeros_exactly() -> None:
@@ -275,47 +271,36 @@ def test_the_sweep_is_the_median_over_numbers_of_bins() -> None:
 
 # -- the noise -----------------------------------------------------------------------------------------------------
 
-PROBLEMS: dict[str, Callable[[], Problem]] = {
-    "EM": lambda: given(baselines.EM)._problem(BATCH),
-    "DyS": lambda: given(baselines.DyS)._problem(BATCH),
-    "HDy": lambda: given(baselines.DyS, divergence="hellinger", bins=5)._problem(BATCH),
-    "KDE": lambda: given(baselines.KDE, bandwidth=0.2)._problem(BATCH),
-}
+
+@pytest.mark.parametrize("kind", [baselines.EM, baselines.DyS, baselines.KDE])
+def test_error_bars_are_centred_on_an_estimate_as_good_as_the_methods_own(kind: Any) -> None:
+    est = given(kind).estimate(BATCH)
+    error = np.sqrt(np.diag(est.covariance))
+    assert np.all(np.abs(est.unconstrained - est.proportions) < error)
+    assert est.unconstrained.sum() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_influences_are_derivatives_of_the_shares_with_respect_to_the_weights(name: str) -> None:
-    problem = PROBLEMS[name]()
-    alpha = problem.solve(OMEGA, WEIGHTS).alpha
-    assert alpha.min() > 0.01
-    known = problem.influence(OMEGA, WEIGHTS, alpha)
-    assert known is not None
-    np.testing.assert_allclose(known.alpha, alpha, atol=1e-8)  # within the simplex nothing is left to move
-    h = 1e-5
-    for j in (0, 77):
-
-        def moved(by: float, j: int = j) -> F64:
-            return problem.solve(OMEGA, (1 - by) * WEIGHTS + by * np.eye(len(BATCH))[j]).alpha
-
-        slope = (moved(h) - moved(-h)) / (2 * h)
-        np.testing.assert_allclose(known.batch[j] - WEIGHTS @ known.batch, slope, rtol=1e-3, atol=1e-4)
-    if isinstance(problem, _Likelihood):
-        return  # its likelihood does not see the reference: its influence stands for the classifier's noise
-    assert isinstance(problem, Mixture)
-    for j in (10, 299):
-
-        def shifted(by: float, j: int = j) -> F64:
-            omega = OMEGA.copy()
-            k = GROUPS[j]
-            omega[:, k] *= 1 - by
-            omega[j, k] += by
-            return problem.solve(omega, WEIGHTS).alpha
-
-        k = GROUPS[j]
-        slope = (shifted(h) - shifted(-h)) / (2 * h)
-        np.testing.assert_allclose(known.source[j] - OMEGA[:, k] @ known.source, slope, rtol=1e-3, atol=1e-4)
+def test_histograms_are_tested_for_label_shift_as_features_are() -> None:
+    model = given(baselines.DyS)
+    assert model.estimate(BATCH).label_shift_test().pvalue > 0.001
+    assert model.estimate(np.full((200, 3), 1 / 3)).label_shift_test().verdict == "something else is in it"
 
 
+@pytest.mark.filterwarnings("ignore::proportio.errors.ProportioWarning")  # few rows of the rare classes
+def test_a_classifier_that_never_errs_leaves_the_noise_of_counting() -> None:
+    """Posteriors near 0 and 1 and absent classes: the shares are counts, and their standard errors √(α(1 − α)/m)."""
+    y = np.repeat(np.arange(6), 60)
+    true = np.repeat(np.arange(6), [0, 0, 40, 40, 20, 0])
+    rows, batch = (0.999999 * np.eye(6)[k] + 1e-6 / 6 for k in (y, true))
+    for kind in (baselines.EM, baselines.KDE, baselines.DyS):
+        est = kind(Given(), cv="prefit").fit(rows, y).estimate(batch)
+        np.testing.assert_allclose(est.proportions, [0, 0, 0.4, 0.4, 0.2, 0], atol=1e-4)
+        np.testing.assert_allclose(est.unconstrained, [0, 0, 0.4, 0.4, 0.2, 0], atol=1e-4)
+        limits = est.interval()
+        assert limits[2, 0] > 0.27 and limits[2, 1] < 0.53 and limits[0, 1] < 0.06
+
+
+@pytest.mark.filterwarnings("ignore::proportio.errors.ProportioWarning")  # few rows of the rare classes
 @pytest.mark.parametrize("true", [np.array([0.5, 0.3, 0.2]), np.array([0.05, 0.0, 0.95])], ids=["within", "boundary"])
 @pytest.mark.parametrize("name", ["EM", "DyS", "KDE", "HDx", "RLLS", "Pearson"])
 def test_intervals_cover(name: str, true: F64) -> None:
@@ -354,5 +339,5 @@ def test_intervals_cover(name: str, true: F64) -> None:
 def test_the_count_has_the_interval_of_the_count() -> None:
     est = given(baselines.CC).estimate(BATCH)
     share = est.proportions[0]
-    width = 2 * 1.972 * np.sqrt(share * (1 - share) / 199)
-    assert np.diff(est.interval()[0])[0] == pytest.approx(width, rel=1e-3)
+    width = 2 * 1.972 * np.sqrt(share * (1 - share) / 200)
+    assert np.diff(est.interval()[0])[0] == pytest.approx(width, rel=0.15)  # 200 draws: 5% a standard deviation

@@ -209,47 +209,26 @@ class Evidence:
         )
 
     @classmethod
-    def of_parts(
-        cls,
-        alpha: Array,
-        parts: Sequence[Array],
-        rows: Sequence[float],
-        blind: Array | None = None,
-        *,
-        dof: Sequence[float] | None = None,
-    ) -> Self:
-        """Where there are no block sums: V is the sum of independent `parts`, each with degrees of freedom (default: rows − 1).
+    def of_draws(cls, alpha: Array, draws: Array, rows: Sequence[float]) -> Self:
+        """Where there are no block sums: V is the covariance of bootstrap `draws` (B, c) of α̃.
 
-        `rows` are the effective numbers of each class and of the batch; `blind` spans directions that are not identified. There is
-        no Gram matrix: bounds and the label-shift test need the block sums.
+        `rows` are the effective numbers of each class and of the batch. There is no Gram matrix: bounds and the label-shift test
+        need the block sums.
         """
-        c = len(alpha)
-        V = np.sum(parts, axis=0)
-        free = np.maximum(np.asarray(rows if dof is None else dof, dtype=np.float64) - (dof is None), 1e-9)
-        N = np.empty((c, 0)) if blind is None else blind
-        null = np.linalg.svd(np.column_stack([np.ones(c), N]))[0]
-
-        def satterthwaite_of(variances: Array) -> Array:
-            total, spread = (
-                variances.sum(axis=0) ** 2,
-                (variances**2 / free.reshape(-1, *[1] * (variances.ndim - 1))).sum(axis=0),
-            )
-            return np.asarray(np.divide(total, spread, out=np.full(np.shape(total), free.max()), where=spread > 0))
-
-        dof_each = satterthwaite_of(np.stack([np.diag(part) for part in parts]))
+        c, dof = len(alpha), float(len(draws) - 1)
         return cls(
             soft=False,
             G=np.zeros((c, c)),
             counts=np.asarray(rows[:c], dtype=np.float64),
             m=float(rows[c]),
             alpha=alpha,
-            covariance=V,
+            covariance=np.cov(draws.T),
             H=np.zeros((c, c)),
-            basis=np.ascontiguousarray(null[:, 1 + N.shape[1] :]),
-            blind=N,
-            dof=dof_each,
-            dof_unknown=float(free.max()),
-            dof_region=float(satterthwaite_of(np.array([np.trace(part) for part in parts]))),
+            basis=contrasts(c),
+            blind=np.empty((c, 0)),
+            dof=np.full(c, dof),
+            dof_unknown=dof,
+            dof_region=dof,
         )
 
     @property

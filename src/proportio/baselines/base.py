@@ -3,10 +3,11 @@
 A method is a representation (a classifier's cross-fitted posteriors or decisions, or the columns themselves) and a `Problem`: given
 the weights ω of the reference rows, which sum to one in each class, and those of the batch, it has a solution α̂. Error bars:
 
-    sandwich    α̃ = α̂ − H⁺∇f(α̂),  V = Cov α̃ from the influence of each row of both samples, where the objective f is smooth
-    bootstrap   V = Cov α̃* over rows drawn again within each class and within the batch, where it is not
+    features    near the truth every smooth divergence is ‖Bα − ψ‖² for some feature map (χ² for histograms, the posteriors at α̂
+                for a likelihood), so they are those of DFM with these features: α̃ and V from block sums, nothing drawn
+    bootstrap   V = Cov α̃* over rows drawn again within each class and within the batch, where it is not smooth
 
-H is the inverse of the curvature along the simplex. The classifier is held fixed: it is never fitted again.
+Both are free of α ≥ 0, so that they hold on the boundary too. The classifier is held fixed: it is never fitted again.
 """
 
 from __future__ import annotations
@@ -20,14 +21,18 @@ from typing import Any, Literal, Self, cast
 import numpy as np
 import numpy.typing as npt
 
+from proportio import intervals
 from proportio.baselines.convex import Minimum
 from proportio.errors import InputError
 from proportio.estimate import Diagnostics, Estimate
-from proportio.evidence import Evidence
+from proportio.evidence import Blocks, Evidence
+from proportio.features import Function
 from proportio.features.base import FeatureMap, is_count
 from proportio.features.classifier import Posterior, cloned
+from proportio.gram import GramSystem
 from proportio.quantifier import versions
 from proportio.reference import Labels, Reference
+from proportio.sketch import sketch_rows
 from proportio.sources import Columns, Floats, OnMissing, is_batches, read_batches, read_weights
 
 Array = npt.NDArray[np.float64]
@@ -64,16 +69,6 @@ class Source:
         return np.bincount(self.groups, minlength=self.c)
 
 
-@dataclass(frozen=True, eq=False)
-class Influence:
-    """What every row adds to α̃: (n, c) of the reference, (m, c) of the batch, in units of its weight."""
-
-    alpha: Array
-    source: Array
-    batch: Array
-    blind: Array
-
-
 class Problem(ABC):
     """One batch to be explained by one reference."""
 
@@ -88,8 +83,8 @@ class Problem(ABC):
         """
         return lambda omega, weights: self.solve(omega, weights).alpha
 
-    def influence(self, omega: Array, weights: Array, alpha: Array) -> Influence | None:
-        """The influence of the rows, or None where only a bootstrap can tell the noise."""
+    def features(self, omega: Array, weights: Array, alpha: Array) -> tuple[Array, Array] | None:
+        """Φ of the rows of both samples with which DFM is this problem's linearisation near α; None: bootstrap."""
         return None
 
 
@@ -156,12 +151,12 @@ class Baseline(Reference, ABC):
         began = time.perf_counter()
         Z, weights, dropped = self._read_batch(X, sample_weight)
         read = time.perf_counter()
-        source, w = self.source_, weights / weights.sum()
-        problem, omega = self._problem(Z), source.omega
-        found = problem.solve(omega, w)
+        source, problem = self.source_, self._problem(Z)
+        found = problem.solve(source.omega, weights / weights.sum())
         solved = time.perf_counter()
-        evidence = self._evidence(problem, omega, w, found.alpha)
+        blocks, evidence = self._noise(problem, weights, found.alpha)
         done = time.perf_counter()
+        notes = [] if evidence is None else intervals.notes(evidence, self.classes_.tolist())
         status = "ok"
         if not found.kkt <= SOLVED:
             status = (
@@ -176,7 +171,7 @@ class Baseline(Reference, ABC):
             counts=source.counts,
             n_target=len(Z),
             dropped=dropped,
-            diagnostics=Diagnostics(nan, nan, nan, found.kkt, None, Z.shape[1], None, status),
+            diagnostics=Diagnostics(nan, nan, nan, found.kkt, None, Z.shape[1], None, status, warnings=tuple(notes)),
             timings={
                 "fit": self._fit_seconds,
                 "represent": read - began,
@@ -184,6 +179,7 @@ class Baseline(Reference, ABC):
                 "noise": done - solved,
             },
             versions=versions(),
+            blocks=blocks,
         )._with(evidence)
 
     def _read_batch(self, X: Any, sample_weight: Any) -> tuple[Array, Array, int]:
@@ -201,19 +197,30 @@ class Baseline(Reference, ABC):
 
     # -- the noise -------------------------------------------------------------------------------------------
 
-    def _evidence(self, problem: Problem, omega: Array, weights: Array, alpha: Array) -> Evidence | None:
-        known = problem.influence(omega, weights, alpha)
-        rows = [*(1 / (omega**2).sum(axis=0)), 1 / float((weights**2).sum())]
+    def _noise(self, problem: Problem, weights: Array, alpha: Array) -> tuple[Blocks | None, Evidence | None]:
+        omega, w = self.source_.omega, weights / weights.sum()
+        known = problem.features(omega, w, alpha)
         if known is not None:
-            parts = [_spread(known.source, omega[:, k]) for k in range(len(alpha))] + [_spread(known.batch, weights)]
-            return Evidence.of_parts(known.alpha, parts, rows, known.blind)
+            blocks = self._blocks(*known, weights)
+            return blocks, Evidence.of(blocks)
         if not self.draws:
-            return None
+            return None, None
         rng = np.random.default_rng(self.random_state)
-        solution = problem.relaxed(omega, weights)
-        drawn = [solution(*self._again(rng, omega, weights)) for _ in range(self.draws)]
-        V = np.cov(np.asarray(drawn).T)
-        return Evidence.of_parts(solution(omega, weights), [V], rows, dof=[self.draws - 1.0])
+        solution = problem.relaxed(omega, w)
+        drawn = np.array([solution(*self._again(rng, omega, w)) for _ in range(self.draws)])
+        rows = [*(1 / (omega**2).sum(axis=0)), 1 / float((w**2).sum())]
+        return None, Evidence.of_draws(solution(omega, w), drawn, rows)
+
+    def _blocks(self, source: Array, batch: Array, weights: Array) -> Blocks:
+        """The block sums of DFM with these features."""
+        known = self.source_
+        phi = Function(_itself).fit_rows(source, None, None)
+        labels = self.classes_.tolist()
+        reference = sketch_rows(
+            phi, source, known.groups, labels, weights=_unless_ones(known.weights), map_id="linearised"
+        )
+        target = sketch_rows(phi, batch, weights=_unless_ones(weights), map_id="linearised")
+        return Blocks(reference, target, GramSystem.of(reference, target), soft=False)
 
     def _again(self, rng: np.random.Generator, omega: Array, weights: Array) -> tuple[Array, Array]:
         """Weights of rows drawn again with replacement, within each class and within the batch."""
@@ -279,8 +286,14 @@ def cross_embedded(phi: FeatureMap, X: Floats) -> tuple[Array, npt.NDArray[np.bo
     return Z, used
 
 
-def _spread(influences: Array, weights: Array) -> Array:
-    """Cov of Σ w u(x) over rows drawn independently."""
-    centred = (influences - weights @ influences) * weights[:, None]
-    few = 1 - float((weights**2).sum())
-    return np.asarray(centred.T @ centred / few if few > 1e-9 else 0 * (centred.T @ centred))
+def interior(alpha: Array) -> Array:
+    """A tenth of the way to equal shares: where a linearisation is about it must give every class some mass."""
+    return np.asarray(0.9 * alpha + 0.1 / len(alpha))
+
+
+def _itself(rows: Any) -> Any:
+    return rows
+
+
+def _unless_ones(weights: Array) -> Array | None:
+    return None if (weights == 1).all() else weights

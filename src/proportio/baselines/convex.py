@@ -30,12 +30,11 @@ SHORTEST = 1e-12  # a step this short has met the limits of rounding
 
 
 class Terms(NamedTuple):
-    """φ, ∂φ/∂p, ∂²φ/∂p² and ∂²φ/∂p∂t of every term."""
+    """φ, ∂φ/∂p and ∂²φ/∂p² of every term."""
 
     value: Array
     slope: Array
     curvature: Array
-    cross: Array
 
 
 Divergence: TypeAlias = Callable[[Array, Array], Terms]
@@ -54,8 +53,7 @@ def hellinger(t: Array, p: Array) -> Terms:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(t > 0, np.sqrt(t / p), 0.0)
         curvature = np.where(t > 0, ratio / (4 * p), 0.0)
-        cross = np.where(t > 0, -ratio / (4 * t), 0.0)
-    return Terms((np.sqrt(t) - np.sqrt(p)) ** 2 / 2, (1 - ratio) / 2, curvature, cross)
+    return Terms((np.sqrt(t) - np.sqrt(p)) ** 2 / 2, (1 - ratio) / 2, curvature)
 
 
 def topsoe(t: Array, p: Array) -> Terms:
@@ -65,8 +63,7 @@ def topsoe(t: Array, p: Array) -> Terms:
         value = np.where(t > 0, t * np.log(2 * t / both), 0.0) + np.where(p > 0, p * np.log(2 * p / both), 0.0)
         slope = np.where(both > 0, np.log(2 * p / both), np.log(2))
         curvature = np.where(t > 0, t / (p * both), 0.0)
-        cross = np.where(both > 0, -1 / both, 0.0)
-    return Terms(value, slope, curvature, cross)
+    return Terms(value, slope, curvature)
 
 
 def likelihood(t: Array, p: Array) -> Terms:
@@ -74,7 +71,7 @@ def likelihood(t: Array, p: Array) -> Terms:
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.where(t > 0, -t * np.log(p), 0.0)
         slope = np.where(t > 0, -t / p, 0.0)
-        return Terms(value, slope, np.where(t > 0, t / p**2, 0.0), -1 / p)
+        return Terms(value, slope, np.where(t > 0, t / p**2, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +84,7 @@ class SmoothedAbsolute:
     def __call__(self, t: Array, p: Array) -> Terms:
         length = np.sqrt((p - t) ** 2 + self.epsilon**2)
         curvature = self.widths * self.epsilon**2 / length**3
-        return Terms(self.widths * length, self.widths * (p - t) / length, curvature, -curvature)
+        return Terms(self.widths * length, self.widths * (p - t) / length, curvature)
 
 
 def minimise(A: Array, t: Array, phi: Divergence, start: Array | None = None) -> Minimum:

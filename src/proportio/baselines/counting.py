@@ -10,17 +10,18 @@ ACC and PACC are distribution feature matching, so they have all that it has: ex
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from proportio.baselines.base import Influence, OnPosteriors, Problem
+from proportio.baselines.base import OnPosteriors, Problem
 from proportio.baselines.convex import Minimum
 from proportio.features import OneHot, Posterior
 from proportio.features.base import FeatureMap
 from proportio.methods import BBSE
 from proportio.quantifier import Labels
-from proportio.sources import Floats
+from proportio.sources import Floats, OnMissing
 
 Array = npt.NDArray[np.float64]
 
@@ -28,7 +29,7 @@ Array = npt.NDArray[np.float64]
 class CC(OnPosteriors):
     """Classify and count: the shares of a classifier's decisions. Wrong as soon as the shares change; the baseline to beat.
 
-    Its intervals are those of the share of decisions, not of the share of the class.
+    Its intervals, by `draws` bootstrap draws, are those of the share of decisions, not of the share of the class.
 
     >>> import numpy as np, proportio as pp
     >>> rng = np.random.default_rng(0)
@@ -40,6 +41,18 @@ class CC(OnPosteriors):
 
     _features = OneHot
 
+    def __init__(
+        self,
+        classifier: Any = None,
+        *,
+        cv: int | Literal["split", "prefit"] = 5,
+        draws: int = 200,
+        on_missing: OnMissing = "raise",
+        random_state: Any = 0,
+    ) -> None:
+        super().__init__(classifier, cv=cv, on_missing=on_missing, random_state=random_state)
+        self.draws = draws
+
     def _problem(self, Z: Array) -> Problem:
         return _Count(Z)
 
@@ -50,9 +63,6 @@ class _Count(Problem):
 
     def solve(self, omega: Array, weights: Array) -> Minimum:
         return Minimum(weights @ self.decisions, 0.0)
-
-    def influence(self, omega: Array, weights: Array, alpha: Array) -> Influence:
-        return Influence(alpha, np.zeros_like(omega), self.decisions, np.empty((len(alpha), 0)))
 
 
 class ACC(BBSE):

@@ -4,9 +4,10 @@
 
     HDx, HDy    D = ½Σ(√t − √p)², the squared Hellinger distance (González-Castro); DyS: Topsøe by default (Maletzke)
 
-With `bins="sweep"`, as in the original, the answer is the median over 10, 20 … 110 bins, put back on the simplex. For two classes
-one posterior is the other's complement and one histogram is enough; for more, the mean over the classes' posteriors is matched.
-Squared distances keep the problem convex for any number of columns: the original HDx averages distances that are not squared.
+With `bins="sweep"`, as in the original, the answer is the median over 10, 20 … 110 bins, put back on the simplex; its error bars
+are those of 10 bins, since many nearly empty ones bias it. For two classes one posterior is the other's complement and one histogram
+is enough; for more, the mean over the classes' posteriors is matched. Squared distances keep the problem convex for any number of
+columns: the original HDx averages distances that are not squared.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from proportio.baselines.base import Baseline, Influence, OnPosteriors, Problem
+from proportio.baselines.base import Baseline, OnPosteriors, Problem
 from proportio.baselines.convex import Minimum, hellinger, topsoe
 from proportio.baselines.mixture import Mixture
 from proportio.errors import InputError
@@ -57,7 +58,7 @@ def indicators(Z: Array, low: Array, high: Array, bins: int) -> sparse.csr_matri
 
 @dataclass(frozen=True, eq=False)
 class _Median(Problem):
-    """The median of several problems' shares, put back on the simplex; its noise is taken to be that of their mean."""
+    """The median of several problems' shares, put back on the simplex."""
 
     parts: Sequence[Problem]
 
@@ -66,16 +67,9 @@ class _Median(Problem):
         middle = np.median([f.alpha for f in found], axis=0)
         return Minimum(project(middle, soft=False), max(f.kkt for f in found))
 
-    def influence(self, omega: Array, weights: Array, alpha: Array) -> Influence:
-        each = [part.influence(omega, weights, part.solve(omega, weights).alpha) for part in self.parts]
-        known = [e for e in each if e is not None]
-        middle = np.median([e.alpha for e in known], axis=0)
-        return Influence(
-            middle + (1 - middle.sum()) / len(middle),
-            np.mean([e.source for e in known], axis=0),
-            np.mean([e.batch for e in known], axis=0),
-            max((e.blind for e in known), key=lambda blind: blind.shape[1]),
-        )
+    def features(self, omega: Array, weights: Array, alpha: Array) -> tuple[Array, Array] | None:
+        """Of the first part, the fewest bins: χ² of nearly empty ones is biased."""
+        return self.parts[0].features(omega, weights, alpha)
 
 
 def _matched(source: Array, batch: Array, low: Array, high: Array, bins: Bins, divergence: str) -> Problem:

@@ -21,8 +21,8 @@ from scipy.optimize import nnls
 from scipy.spatial.distance import cdist
 
 from proportio.baselines.base import OnPosteriors, Problem
-from proportio.baselines.convex import Minimum, likelihood
-from proportio.baselines.mixture import Mixture
+from proportio.baselines.convex import Minimum, likelihood, minimise
+from proportio.baselines.likelihood import posteriors_at
 from proportio.errors import InputError
 from proportio.scaling import check_length
 from proportio.sources import OnMissing
@@ -35,7 +35,7 @@ MOST = 4e8  # kernel values: 3 GB
 class KDE(OnPosteriors):
     """KDEy-ML (`divergence="ml"`) or KDEy-CS ("cs"); `bandwidth` h is a length in the simplex of posteriors.
 
-    "cs" has its intervals from `draws` bootstrap draws (0: none), "ml" from the sandwich.
+    "ml" has its intervals as `EM` has, a reference row's own kernel left out; "cs" from `draws` bootstrap draws (0: none).
 
     >>> import numpy as np, proportio as pp
     >>> rng = np.random.default_rng(0)
@@ -69,19 +69,39 @@ class KDE(OnPosteriors):
 
     def _problem(self, Z: Array) -> Problem:
         source = self.source_.Z
-        largest = len(source) * max(len(Z), len(source) if self.divergence == "cs" else 0)
+        largest = len(source) * max(len(Z), len(source))
         if largest > MOST:
             raise InputError(
-                f"KDE holds n × m = {largest:,} kernel values at a time, more than {MOST:,.0f}: fit or estimate on fewer rows "
-                "(a random part of them), or use DyS."
+                f"KDE holds n × max(n, m) = {largest:,} kernel values at a time, more than {MOST:,.0f}: "
+                "fit or estimate on fewer rows (a random part of them), or use DyS."
             )
         if self.divergence == "ml":
-            distances = cdist(source, Z, "sqeuclidean")
-            distances -= distances.min(axis=0)  # a factor for each row of the batch changes no maximum
-            return Mixture(np.exp(-distances / (2 * self.bandwidth**2)), None, likelihood)
+            return _Densities(source, Z, self.bandwidth)
         wider = 4 * self.bandwidth**2  # the convolution of two kernels
         within, across = (np.exp(-cdist(source, other, "sqeuclidean") / wider) for other in (source, Z))
         return _Cosine(within, across)
+
+
+@dataclass(frozen=True, eq=False)
+class _Densities(Problem):
+    source: Array
+    batch: Array
+    bandwidth: float
+
+    def solve(self, omega: Array, weights: Array) -> Minimum:
+        return minimise(self._at(self.batch) @ omega, weights, likelihood)
+
+    def features(self, omega: Array, weights: Array, alpha: Array) -> tuple[Array, Array]:
+        others = self._at(self.source, alone=True) @ omega / (1 - np.minimum(omega, 0.5))
+        return posteriors_at(others, alpha), posteriors_at(self._at(self.batch) @ omega, alpha)
+
+    def _at(self, rows: Array, alone: bool = False) -> Array:
+        """Kernel values of rows and reference rows, up to a factor of each row, which changes no share and no posterior."""
+        distances = cdist(rows, self.source, "sqeuclidean")
+        if alone:
+            np.fill_diagonal(distances, np.inf)
+        distances -= distances.min(axis=1, keepdims=True)
+        return np.asarray(np.exp(-distances / (2 * self.bandwidth**2)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from proportio.baselines import calibration as calibrations
-from proportio.baselines.base import Influence, OnPosteriors, Problem
+from proportio.baselines.base import OnPosteriors, Problem, interior
 from proportio.baselines.calibration import LEAST, Calibration
 from proportio.baselines.convex import Minimum, likelihood, minimise
-from proportio.baselines.mixture import inverse_curvature
 from proportio.errors import InputError
 from proportio.sources import OnMissing
 
@@ -30,8 +29,9 @@ class EM(OnPosteriors):
     `calibration` is None, "temperature", "bcts", "vector" or "nbvs", fitted on the cross-fitted posteriors. `prior` are the shares
     that these posteriors assume: "labels", β̃, or "posteriors", their own mean, which suits calibrations without bias.
 
-    Intervals: the sandwich of the likelihood, with the noise that the reference's rows would bring to the same scores in the place
-    of the classifier's own, which the likelihood does not see. They do not cover the bias of a classifier that is not calibrated.
+    Intervals: those of matching the posteriors at the estimated shares, (α_i/β_i)p_i / Σ_k (α_k/β_k)p_k, in both samples: they are
+    the likelihood's own derivatives, so this is Rao's efficient one-step estimate. They hold for a classifier that is not
+    calibrated too, α̂ then being off their centre.
 
     >>> import numpy as np, proportio as pp
     >>> rng = np.random.default_rng(0)
@@ -86,10 +86,11 @@ class _Likelihood(Problem):
     def solve(self, omega: Array, weights: Array) -> Minimum:
         return minimise(self.batch, weights, likelihood)
 
-    def influence(self, omega: Array, weights: Array, alpha: Array) -> Influence:
-        """Of the mean score over the batch, and of its expectation Σ α_k E_k under the reference."""
-        scores = self.batch / (self.batch @ alpha)[:, None]
-        inverse, blind = inverse_curvature((scores.T * weights) @ scores)
-        under = self.source / (self.source @ alpha)[:, None]
-        given = alpha[omega.argmax(axis=1), None]
-        return Influence(alpha + inverse @ (weights @ scores), -(given * under) @ inverse, scores @ inverse, blind)
+    def features(self, omega: Array, weights: Array, alpha: Array) -> tuple[Array, Array]:
+        return posteriors_at(self.source, alpha), posteriors_at(self.batch, alpha)
+
+
+def posteriors_at(densities: Array, alpha: Array) -> Array:
+    """α_i p_i(x)/Σ_k α_k p_k(x): α_i ∂/∂α_i log p_α(x), the posteriors at the shares α. As features, efficient near α."""
+    joint = densities * interior(alpha)
+    return np.asarray(joint / joint.sum(axis=1, keepdims=True))
