@@ -5,8 +5,8 @@
     HDx, HDy    D = ½Σ(√t − √p)², the squared Hellinger distance (González-Castro); DyS: Topsøe by default (Maletzke)
 
 With `bins="sweep"`, as in the original, the answer is the median over 10, 20 … 110 bins, put back on the simplex; its error bars
-are those of 10 bins, since many nearly empty ones bias it. For two classes one posterior is the other's complement and one histogram
-is enough; for more, the mean over the classes' posteriors is matched. Squared distances keep the problem convex for any number of
+are those of 10 bins, since many nearly empty ones bias it. For two classes one posterior is the other's complement, and one will
+do; for more, the mean over the classes' posteriors is matched. Squared distances keep the problem convex for any number of
 columns: the original HDx averages distances that are not squared.
 """
 
