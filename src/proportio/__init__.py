@@ -15,7 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from proportio import features, tl
+    from proportio import baselines, evaluation, features, tl
     from proportio.auto import AutoDFM, quantify
     from proportio.correction import correct
     from proportio.errors import (
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         ProportioWarning,
     )
     from proportio.estimate import Estimate
+    from proportio.evaluation import compare
     from proportio.kmm import KMM
     from proportio.methods import BBSE, DFM, RFFM
     from proportio.models import load
@@ -45,6 +46,7 @@ _HOME = {
     "DFM": "methods",
     "KMM": "kmm",
     "RFFM": "methods",
+    "compare": "evaluation",
     "correct": "correction",
     "load": "models",
     "quantify": "auto",
@@ -88,7 +90,10 @@ __all__ = [
     "ProportioWarning",
     "Sketch",
     "Source",
+    "baselines",
+    "compare",
     "correct",
+    "evaluation",
     "features",
     "load",
     "quantify",
@@ -98,7 +103,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("datasets", "features", "tl"):
+    if name in ("baselines", "datasets", "evaluation", "features", "tl"):
         return importlib.import_module(f"proportio.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'proportio' has no attribute {name!r}")

@@ -15,7 +15,7 @@ means' noises, V₂, twice, as every jackknife does (Efron and Stein). The last 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -213,6 +213,29 @@ class Evidence:
             dof=satterthwaite(blocks, U) * _kept(np.diag(V), np.diag(plain)) ** 2,
             dof_unknown=float(satterthwaite(blocks, U.sum(axis=0)) * _kept(V.sum(), plain.sum()) ** 2),
             dof_region=_dof_region(blocks, L.T @ U) * least**2,
+        )
+
+    @classmethod
+    def of_draws(cls, alpha: Array, draws: Array, rows: Sequence[float]) -> Self:
+        """Where there are no block sums: V is the covariance of bootstrap `draws` (B, c) of α̃.
+
+        `rows` are the effective numbers of each class and of the batch. There is no Gram matrix: bounds and the label-shift test
+        need the block sums.
+        """
+        c, dof = len(alpha), float(len(draws) - 1)
+        return cls(
+            soft=False,
+            G=np.zeros((c, c)),
+            counts=np.asarray(rows[:c], dtype=np.float64),
+            m=float(rows[c]),
+            alpha=alpha,
+            covariance=np.cov(draws.T),
+            H=np.zeros((c, c)),
+            basis=contrasts(c),
+            blind=np.empty((c, 0)),
+            dof=np.full(c, dof),
+            dof_unknown=dof,
+            dof_region=dof,
         )
 
     @property

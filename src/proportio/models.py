@@ -9,6 +9,7 @@ import numpy as np
 
 from proportio import storage
 from proportio.auto import AutoDFM
+from proportio.baselines.counting import ACC, PACC
 from proportio.errors import FileError, InputError
 from proportio.kmm import KMM
 from proportio.methods import BBSE, DFM, RFFM
@@ -16,7 +17,7 @@ from proportio.quantifier import Quantifier
 from proportio.sketch import restore as restore_sketch
 from proportio.sources import Columns
 
-NAMED: dict[str, type[Any]] = {"DFM": DFM, "RFFM": RFFM, "KMM": KMM, "BBSE": BBSE, "AutoDFM": AutoDFM}
+NAMED: dict[str, type[Any]] = {cls.__name__: cls for cls in (DFM, RFFM, KMM, BBSE, AutoDFM, ACC, PACC)}
 
 
 def load(path: str | os.PathLike[str], *, supply: Any = None) -> Quantifier:

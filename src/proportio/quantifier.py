@@ -17,26 +17,26 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
 
 from proportio import engines, intervals, storage
 from proportio.engines import Engine, Progress, Recipe
-from proportio.errors import MismatchError, NotFittedError, ProportioWarning
+from proportio.errors import MismatchError, ProportioWarning
 from proportio.estimate import Diagnostics, Estimate
 from proportio.evidence import Blocks, Evidence
-from proportio.fitting import Fits, Groups, Labels
+from proportio.fitting import Fits, Groups
 from proportio.gram import GramSystem, delta_min, lambda_min, unbiased
 from proportio.labelled import UsesLabels
+from proportio.reference import Labels
 from proportio.simplex import Solution, solve
 from proportio.sketch import Sketch, plain
-from proportio.sources import Columns, Floats
+from proportio.sources import Floats
 
 Array = npt.NDArray[np.float64]
 
 __all__ = ["Array", "Groups", "Labels", "Quantifier"]
 
 
-class Quantifier(UsesLabels, Fits, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no type hints
+class Quantifier(UsesLabels, Fits, ABC):
     """Fits on labelled rows, then tells the class shares of unlabelled batches.
 
     After `fit`: `classes_`, `n_features_in_`, `feature_names_in_` (if the columns had names), `sketch_` (the reference,
@@ -46,8 +46,6 @@ class Quantifier(UsesLabels, Fits, BaseEstimator, ABC):  # type: ignore[misc]  #
     soft: bool
     positive: bool
 
-    classes_: Labels
-    columns_: Columns
     sketch_: Sketch
 
     # -- what a concrete quantifier defines ------------------------------------------------------------------
@@ -81,13 +79,6 @@ class Quantifier(UsesLabels, Fits, BaseEstimator, ABC):  # type: ignore[misc]  #
     @property
     def _n_features_out(self) -> int | None:
         return None
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "classes_"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit(X, y) first.")
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "classes_")
 
     # -- answering -------------------------------------------------------------------------------------------
 
@@ -188,7 +179,7 @@ class Quantifier(UsesLabels, Fits, BaseEstimator, ABC):  # type: ignore[misc]  #
             dropped=dropped,
             diagnostics=diagnostics,
             timings={**getattr(self, "_timings", {}), "sketch": sketched - began, "solve": done - sketched},
-            versions=dict(_versions()),
+            versions=versions(),
             positive=self.positive,
             blocks=blocks,
         )._with(evidence)
@@ -267,6 +258,11 @@ class Quantifier(UsesLabels, Fits, BaseEstimator, ABC):  # type: ignore[misc]  #
 
 def _is_json(v: Any) -> bool:
     return v is None or isinstance(v, (bool, int, float, str))
+
+
+def versions() -> dict[str, str]:
+    """What an estimate was made with."""
+    return dict(_versions())
 
 
 @functools.cache

@@ -59,7 +59,8 @@ class Uncertainty:
         if self.blocks is None:
             raise InputError(
                 f"{what}: this estimate no longer has the block sums that it takes (it was read from JSON, or made by hand): "
-                "call the method on the estimate that model.estimate(X) returns."
+                "call the method on the estimate that model.estimate(X) returns. Methods of pp.baselines never have them: "
+                "use DFM, RFFM, KMM or BBSE; for intervals alone, draws=200 where the method has draws."
             )
         return self.blocks
 

@@ -22,7 +22,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 
 from proportio.bandwidth import BandwidthCurve
 from proportio.estimate import Estimate
-from proportio.report.look import BLACK, BLUE, GREEN, GREY, LOOK, ORANGE, RED
+from proportio.palette import BLACK, BLUE, GREEN, GREY, LOOK, ORANGE, RED
 from proportio.report.truth import Array, Estimates, estimated, named, pairs, true_shares
 from proportio.report.words import clipped, verdict
 

@@ -1,15 +1,13 @@
 """The look of a method: the same colour, marker and dashes in every figure.
 
-Colours are Okabe and Ito's, which the colour-blind tell apart; markers and dashes tell the methods apart without them.
+Markers and dashes tell the methods apart without them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from proportio.report.look import BLACK, BLUE, GREEN, GREY, LOOK, ORANGE, PURPLE, RED, SKY
-
-__all__ = ["BLACK", "BLUE", "GREEN", "GREY", "LOOK", "ORANGE", "PURPLE", "RED", "SKY", "STYLE", "style_of"]
+from proportio.palette import BLACK, BLUE, GREEN, GREY, LOOK, ORANGE, PURPLE, RED, SKY, SPARE
 
 STYLE: dict[str, tuple[str, str, str]] = {  # colour, marker, dashes
     "RFFM": (SKY, "s", "--"),
@@ -45,7 +43,9 @@ STYLE: dict[str, tuple[str, str, str]] = {  # colour, marker, dashes
     "sharp, contaminated": (ORANGE, "^", "-"),
     "error": (BLACK, "x", "-"),
 }
-SPARE = [(c, m, "-") for m in "hp<>" for c in (BLACK, ORANGE, GREEN, PURPLE, RED, BLUE)]
+
+
+__all__ = ["BLACK", "BLUE", "GREEN", "GREY", "LOOK", "ORANGE", "PURPLE", "RED", "SKY", "SPARE", "STYLE", "style_of"]
 
 
 def style_of(name: str, order: Sequence[str] = ()) -> dict[str, str]:
