@@ -36,7 +36,7 @@ Array = npt.NDArray[np.float64]
 __all__ = ["Array", "Groups", "Labels", "Quantifier"]
 
 
-class Quantifier(UsesLabels, Fits, ABC):
+class Quantifier(Fits, UsesLabels, ABC):
     """Fits on labelled rows, then tells the class shares of unlabelled batches.
 
     After `fit`: `classes_`, `n_features_in_`, `feature_names_in_` (if the columns had names), `sketch_` (the reference,
