@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -151,6 +151,17 @@ class Blocks:
         """Mean ‖Φ(x)‖²/D: the variance along any direction of a row that might fall anywhere; 0 for exact kernels."""
         tally = self.source.tally
         return float(tally.norm2.sum() / tally.weight2.sum() / self.source.dim)
+
+    @functools.cached_property
+    def summing(self) -> Blocks:
+        """The same for shares that sum to one; the products that both forms share are computed once."""
+        if not self.soft:
+            return self
+        self.gram, self.along, self.lengths  # noqa: B018  # remembered
+        out = replace(self, soft=False)
+        of_the_form = ("soft", "residual_noise", "coarse")
+        out.__dict__.update({name: v for name, v in self.__dict__.items() if name not in of_the_form})
+        return out
 
     @functools.cached_property
     def coarse(self) -> Blocks:

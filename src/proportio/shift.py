@@ -7,8 +7,11 @@
 tr S_r comes from the rows' own products (unbiased), tr S_r² and tr S_r³ from the products of *different* blocks: the square of a
 block's own product would count its fourth moment, and the plain tr Ŝ_r² is too large by (tr S_r)²/ν (docs/design/0004).
 
-What no such test can see: a change that lies within the span of the classes. If the new rows embed to a mixture of the classes
-(shares that sum to one; soft: any shares), the residual stays 0 and the shares absorb them.
+α̃ are shares that sum to one, in the soft form too: label shift is the claim that such shares explain the batch, and rows that
+embed to 0, which the soft form leaves unknown without a residual, contradict it.
+
+What no such test can see: a change that lies within the span of the classes. If the new rows embed to a mixture of the
+classes, the residual stays 0 and the shares absorb them.
 """
 
 from __future__ import annotations
@@ -48,6 +51,7 @@ class Residual:
     @classmethod
     def of(cls, blocks: Blocks, evidence: Evidence) -> Self:
         """From the Gram matrix of the block factors: O(((c + 1)K)² D)."""
+        blocks, evidence = under_label_shift(blocks, evidence)
         alpha, H = matched(evidence, blocks)
         X, c, weight = blocks.along, blocks.c, np.append(alpha, 1.0)
         mean = float(weight**2 @ blocks.beyond(H)) if evidence.basis.size else 0.0
@@ -70,6 +74,11 @@ class Residual:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Inverse of `to_dict`."""
         return cls(**{f.name: float(data[f.name]) for f in fields(cls)})
+
+
+def under_label_shift(blocks: Blocks, evidence: Evidence) -> tuple[Blocks, Evidence]:
+    """What the test reads: of the soft form, the blocks and α̃ of shares that sum to one."""
+    return (blocks.summing, Evidence.of(blocks.summing)) if blocks.soft else (blocks, evidence)
 
 
 def matched(evidence: Evidence, blocks: Blocks) -> tuple[Array, Array]:
@@ -182,6 +191,7 @@ def label_shift_test(
 
 def bootstrap_null(blocks: Blocks, evidence: Evidence, draws: int = DRAWS, random_state: Any = 0) -> Array:
     """Draws of T − tr S_r under label shift."""
+    blocks, evidence = under_label_shift(blocks, evidence)
     alpha, H = matched(evidence, blocks)
     return residuals(projected(blocks, H, np.append(alpha, 1.0)), multipliers(blocks, draws, random_state))
 
