@@ -4,8 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 BENCH  := .venv-bench
+COMPARE := .venv-compare
 
-.PHONY: demo test test-lowest test-torch check format bench bench-roofline bench-growth bench-peers study docs reproduce clean
+.PHONY: demo test test-compare test-lowest test-torch check format bench bench-roofline bench-growth bench-peers fuzz study docs reproduce clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "proportio needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
@@ -62,6 +63,9 @@ $(PEERS)/.installed: pyproject.toml benchmarks/peers.txt
 bench-peers: $(PEERS)/.installed ## the field's libraries on the same data; PEERS_ARGS=--full for the whole grid
 	$(PEERS)/bin/python benchmarks/peers.py $(or $(PEERS_ARGS),--quick)
 
+fuzz: $(STAMP)            ## a million mutated inputs for the readers of files and gates; an interrupted run goes on
+	$(BIN)/python benchmarks/fuzz.py 1000000 --state build/fuzz.json
+
 study: $(STAMP)           ## statistical checks at full size
 	$(BIN)/python -m pytest -q -m slow tests
 	$(BIN)/python benchmarks/study.py
@@ -82,5 +86,16 @@ test-lowest:              ## the test suite on the lowest supported dependencies
 	.venv-lowest/bin/python -m pip install --quiet --constraint requirements-lowest.txt --editable '.[dev]'
 	.venv-lowest/bin/python -m pytest -q -n 2 -m 'not slow'
 
+$(COMPARE)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(COMPARE)
+	$(COMPARE)/bin/python -m pip install --quiet --upgrade pip
+	$(COMPARE)/bin/python -m pip install --quiet --editable .
+	$(COMPARE)/bin/python -m pip install --quiet pot quapy==0.2.3 mlquantify==0.5.1 cvxpy pandas matplotlib pytest
+	$(COMPARE)/bin/python -m pip install --quiet --no-deps abstention==0.1.3.1 quantificationlib==0.1.2
+	@touch $@
+
+test-compare: $(COMPARE)/.installed ## every related method against the field's libraries, in an environment of their own
+	$(COMPARE)/bin/python -m pytest -q tests/compare
+
 clean:
-	rm -rf $(VENV) .venv-lowest .venv-bench .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-lowest .venv-bench .venv-peers .venv-compare .pytest_cache .mypy_cache .ruff_cache .hypothesis

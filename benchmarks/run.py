@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +189,32 @@ def end_to_end(n: int, repeats: int) -> None:
     print(f"{f'RFFM n=m={n:,}, c=d=5':<44}{times['fit']:>9.3f} s fit  {times['proportio']:.3f} s estimate", flush=True)
 
 
+def error_bars(n: int, c: int, repeats: int) -> float:
+    """Estimate, interval, label-shift test and bounds of one batch, as a share of the time that its sketch takes (D = 1,000)."""
+    rng = np.random.default_rng(0)
+    centres = 3 * rng.normal(size=(c, 5))
+    y = rng.integers(0, c, n)
+    X = (rng.normal(size=(n, 5)) + centres[y]).astype(np.float32)
+    few = slice(min(n, 20_000 * c))
+    model = pp.RFFM(1000, 2.0).fit(X[few], y[few])
+    batch = model.sketch(X)
+
+    def trust() -> None:
+        est = model.estimate(replace(batch))  # a sketch that remembers nothing yet
+        est.interval()
+        est.label_shift_test()
+        est.bound()
+        est.bound(kind="theorem1")
+
+    times = best_of({"sketch": lambda: model.sketch(X), "proportio": trust}, 4 * repeats)
+    share = times["proportio"] / times["sketch"]
+    print(
+        f"{f'interval + test + bounds, c={c}, n={n:,} x 5':<44}{1000 * times['proportio']:>8.1f} ms  {share:.0%} of the sketch",
+        flush=True,
+    )
+    return share
+
+
 def optional(name: str) -> Any:
     try:
         return importlib.import_module(name)
@@ -210,6 +237,8 @@ def main() -> None:
         pairs(500 if args.small else 20_000, 5, kernel, 1 if args.small else 2, torch, keops and keops.LazyTensor)
     energy(2_000 if args.small else 100_000, 1 if args.small else 2)
     end_to_end(5_000 if args.small else 1_000_000, repeats)
+    for c in (5, 10):
+        error_bars(5_000 if args.small else 1_000_000, c, repeats)
     memory(10_000 if args.small else 1_000_000)
 
 

@@ -26,6 +26,8 @@ def test_the_benchmark_prints_a_ratio_for_every_row() -> None:
     lines = printed("run.py", "--small")
     for what in [f"d={d} " for d in (2, 5, 10, 30, 100, 784)] + ["gaussian pair sums", "energy pair sums"]:
         assert any(what in line and "x" in line.split(" s  ")[1] for line in lines if " s  " in line), what
+    for c in (5, 10):
+        assert any(f"bounds, c={c}," in line and "of the sketch" in line for line in lines)
     assert any("estimate" in line for line in lines) and "MB" in lines[-1]
 
 

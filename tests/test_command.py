@@ -47,11 +47,11 @@ def test_demo_says_what_was_withheld(four: list[str]) -> None:
 
 
 def test_demo_prints_one_row_a_known_digit(four: list[str]) -> None:
-    assert row(four, "digit") == ["digit", "reference", "true", "RFFM", "softRFFM", "softBBSE+"]
+    assert row(four, "digit") == ["digit", "reference", "true", "RFFM", "softRFFM", "softBBSE+", "AutoDFM"]
     table = [line.split() for line in four if line.strip()[:1].isdigit()]
     assert [int(cells[0]) for cells in table] == [0, 1, 2, 3, 5, 6, 7, 8, 9]
     shares = np.array([[float(v) for v in cells[1:]] for cells in table])
-    assert shares.shape == (9, 5)
+    assert shares.shape == (9, 6)
     np.testing.assert_allclose(shares[:, 0].sum(), 1, atol=0.006)
     np.testing.assert_allclose(shares[:, 2].sum(), 1, atol=0.006)  # RFFM hands everything to the known digits
 
@@ -60,13 +60,13 @@ def test_demo_shares_and_the_unknown_add_up(four: list[str]) -> None:
     table = np.array([[float(v) for v in line.split()[1:]] for line in four if line.strip()[:1].isdigit()])
     unknown = row(four, "unknown")
     assert unknown[2] == "-"
-    for column, value in ((1, unknown[1]), (3, unknown[3]), (4, unknown[4])):
+    for column, value in ((1, unknown[1]), (3, unknown[3]), (4, unknown[4]), (5, unknown[5])):
         np.testing.assert_allclose(table[:, column].sum() + float(value), 1, atol=0.006)
 
 
 def test_leaving_room_for_the_unknown_digit_comes_nearer_the_truth(four: list[str]) -> None:
-    rffm, soft, _ = (float(v) for v in row(four, "l2")[2:])
-    assert soft < rffm
+    rffm, soft, _, default = (float(v) for v in row(four, "l2")[2:])
+    assert default < soft < rffm
 
 
 def test_the_printed_errors_are_those_of_the_estimates(four: list[str], batch: Batch) -> None:

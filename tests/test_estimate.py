@@ -25,6 +25,7 @@ MODELS: dict[str, Any] = {
     "softRFFM": pp.RFFM(n_features=60, bandwidth=1.0, soft=True),
     "KMM": pp.KMM("energy"),
     "softBBSE": pp.BBSE(cv=3, soft=True),
+    "AutoDFM": pp.AutoDFM(n_features=40, cv=3),
     "DFM": pp.DFM(pp.features.Histogram(bins=6)),
 }
 
@@ -70,7 +71,7 @@ def test_weights_are_shares_over_the_source_prior(est: pp.Estimate) -> None:
 
 def test_only_a_soft_method_leaves_something_unknown(estimates: dict[str, pp.Estimate]) -> None:
     for name, est in estimates.items():
-        assert est.soft == name.startswith("soft")
+        assert est.soft == (name.startswith("soft") or name == "AutoDFM")
         assert est.soft or est.unknown == 0.0
 
 

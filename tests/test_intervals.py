@@ -13,7 +13,7 @@ from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
 import proportio as pp
-from proportio.evidence import UNSEEN_ROWS, Blocks, Evidence, influences
+from proportio.evidence import UNSEEN_ROWS, Blocks, Evidence, influences, once, within
 from proportio.gram import GramSystem, contrasts
 from proportio.intervals import Region, hotelling, interval, t_quantile
 from proportio.sketch import BlockSketch
@@ -47,17 +47,21 @@ def estimate(name: str, soft: bool) -> pp.Estimate:
 # -- the formula ---------------------------------------------------------------------------------------------------
 
 
+def covariances(S: F64, W: F64) -> F64:
+    """Cov Φ̂ of every group, D × D, from block sums (groups, blocks, D) and their weights."""
+    total = W.sum(axis=1)
+    centred = S - W[:, :, None] * (S.sum(axis=1) / total[:, None])[:, None]
+    room = total**2 * (1 - np.square(W / total[:, None]).sum(axis=1))
+    return np.einsum("gkd,gke->gde", centred, centred) / room[:, None, None]
+
+
 def dense(model: Any, batch: BlockSketch, soft: bool) -> tuple[F64, F64, F64]:
     """α̃, V and v° from D × D covariance matrices of the means, with nothing shared but the block sums."""
     source, c = model.sketch_, 3
-    means, covs = [], []
-    for sketch, g in [(source, 0), (source, 1), (source, 2), (batch, 0)]:
-        S, W = sketch.sums[g] * sketch.amplitude, sketch.tally.weight[g]
-        mean = S.sum(axis=0) / W.sum()
-        centred = S - W[:, None] * mean
-        means.append(mean)
-        covs.append(centred.T @ centred / (W.sum() ** 2 * (1 - np.sum((W / W.sum()) ** 2))))
-    B, psi = np.column_stack(means[:c]), means[c]
+    sums = np.concatenate([s.sums * s.amplitude for s in (source, batch)])
+    weight = np.concatenate([s.tally.weight for s in (source, batch)])
+    means, covs = sums.sum(axis=1) / weight.sum(axis=1)[:, None], covariances(sums, weight)
+    B, psi = means[:c].T, means[c]
     span = B if soft else B @ contrasts(c)
     outside = np.eye(len(psi)) - span @ np.linalg.pinv(span)
     tally = source.tally
@@ -76,10 +80,30 @@ def dense(model: Any, batch: BlockSketch, soft: bool) -> tuple[F64, F64, F64]:
     for i in range(c):
         J = H @ (np.outer(np.eye(c)[i], r) - alpha[i] * B.T)
         V = V + J @ covs[i] @ J.T
+    few_sums = sums.reshape(c + 1, 16, 4, -1).sum(axis=2)
+    V2 = products_of_noises(few_sums, weight.reshape(c + 1, 16, 4).sum(axis=2), np.eye(len(psi)) - B @ H @ B.T, alpha)
+    V = V @ np.linalg.pinv(V + H @ V2 @ H, rcond=1e-9, hermitian=True) @ V
     length = tally.norm2.sum() / tally.weight2.sum() / len(psi)
     pseudo = 1 / batch.tally.effective[0] ** 2 + np.sum((alpha / tally.effective) ** 2)
     R = np.eye(c) - 1 / c
     return alpha, V + UNSEEN_ROWS * length * pseudo * R @ H @ R, noise * share
+
+
+def products_of_noises(S: F64, W: F64, outside: F64, alpha: F64) -> F64:
+    """Cov of the vector of ⟨ε_i, (I − P) Σ_g w_g ε_g⟩, w = (−α̃, 1), for independent means' noises ε_g, term by term."""
+    c, covs, weight = len(alpha), covariances(S, W), np.append(-alpha, 1.0)
+    T = np.einsum("de,aef,fg,bgd->ab", outside, covs, outside, covs, optimize=True)
+    for g in range(c + 1):  # tr S² of one group, which its blocks' own products would inflate
+        p, F = W[g] / W[g].sum(), S[g] / W[g].sum()
+        F = (F - p[:, None] * F.sum(axis=0)) / np.sqrt(1 - p @ p)
+        T[g, g] = within(F @ outside @ F.T, p)
+    out = np.zeros((c, c))
+    for i in range(c):
+        for g in range(c + 1):
+            out[i, i] += weight[g] ** 2 * T[i, g] * (2 if g == i else 1)
+        for k in set(range(c)) - {i}:
+            out[i, k] = weight[i] * weight[k] * T[i, k]
+    return out
 
 
 @both
@@ -262,13 +286,38 @@ def test_a_class_of_one_row_leaves_nothing_to_tell() -> None:
         assert alone.interval().tolist() == [[0, 1]] * 3 and "the batch 1" in alone.diagnostics.warnings[0]
 
 
-def test_few_rows_are_said_to_be_few_with_their_number() -> None:
+@pytest.mark.parametrize(("fewest", "noted"), [(6, True), (49, True), (50, False), (300, False)])
+def test_few_rows_are_said_to_be_few_with_their_number(fewest: int, noted: bool) -> None:
     rng = np.random.default_rng(0)
-    y = np.repeat([0, 1], [6, 200])
-    est = pp.RFFM(80, 1.2).fit(CENTRES[y] + rng.normal(size=(206, 3)), y).estimate(CENTRES[np.zeros(500, int)])
-    assert any("few rows carry the noise" in w and "degrees of freedom" in w for w in est.diagnostics.warnings)
-    with pytest.warns(pp.ProportioWarning, match="few rows carry the noise"):
-        est.interval()
+    y = np.repeat([0, 1], [fewest, 400])
+    Z = CENTRES[rng.integers(0, 2, 500)] + rng.normal(size=(500, 3))
+    est = pp.RFFM(80, 1.2).fit(CENTRES[y] + rng.normal(size=(len(y), 3)), y).estimate(Z)
+    assert any(f"the smallest class has {fewest}" in w for w in est.diagnostics.warnings) == noted
+    if noted:
+        with pytest.warns(pp.ProportioWarning, match="few rows: the smallest class"):
+            est.interval()
+    else:
+        assert not est.diagnostics.warnings
+
+
+def test_weighted_rows_are_as_few_as_they_are_worth() -> None:
+    """100 rows a class of which one weighs as much as the others together are worth 4."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 100)
+    w = np.where(np.arange(200) % 100 == 0, 99.0, 1.0)
+    est = pp.RFFM(80, 1.2).fit(CENTRES[y] + rng.normal(size=(200, 3)), y, sample_weight=w).estimate(BATCH)
+    assert any("the smallest class has 4" in note for note in est.diagnostics.warnings)
+
+
+def test_what_is_counted_twice_is_taken_out_once() -> None:
+    """V − V₂ while V₂ is small; where it is as large as V, half of V; never indefinite, and nothing outside V's range."""
+    V = np.diag([4.0, 1.0, 0.0])
+    small, least = once(V, 1e-4 * V)
+    np.testing.assert_allclose(small, V * (1 - 1e-4), atol=1e-7)
+    assert least == pytest.approx(1 - 1e-4)
+    np.testing.assert_allclose(once(V, V)[0], V / 2)
+    assert np.linalg.eigvalsh(once(V, 100 * np.ones((3, 3)))[0]).min() > -1e-12
+    assert once(np.zeros((2, 2)), np.eye(2)) == (pytest.approx(np.zeros((2, 2))), 1.0)
 
 
 def test_more_dimensions_than_degrees_of_freedom_turn_the_region_into_a_box() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,23 @@ def test_with_all_rows_labelled_it_counts(soft: bool, given: bool) -> None:
     np.testing.assert_allclose(sharp.interval(of="batch"), np.stack([counted, counted], axis=1), atol=1e-4)
     width = np.diff(sharp.interval(), axis=1)[:, 0] / 2  # that of a count of 1,000
     np.testing.assert_allclose(width, 1.96 * np.sqrt(counted * (1 - counted) / len(z)), rtol=0.1)
+
+
+def test_labels_alone_tell_apart_what_matching_cannot() -> None:
+    """Class 7 looks exactly as class 2: matching knows their sum, and 300 labels how it divides, three parts to one."""
+    X, y, batch, z = world(3)
+    X2, y2 = np.concatenate([X, X[y == 2]]), np.concatenate([y, np.full((y == 2).sum(), 7)])
+    rng = np.random.default_rng(0)
+    truth = np.where((z == 2) & (rng.random(len(z)) < 0.25), 7, z)
+    rows = rng.choice(len(z), 300, replace=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pp.ProportioWarning)
+        fitted = model().fit(X2, y2)
+        none, some = fitted.sharpen(batch, [], []), fitted.sharpen(batch, rows, truth[rows])
+    assert none.interval()[[2, 3]].tolist() == [[0, 1], [0, 1]]
+    limits, shares = some.interval(), np.array([(truth == k).mean() for k in (0, 1, 2, 7)])
+    assert ((limits[:, 0] <= shares) & (shares <= limits[:, 1])).all()
+    assert (np.diff(limits, axis=1) < 0.2).all() and some.proportions[2] > 2 * some.proportions[3]
 
 
 def simulate(runs: int, labels: int, *, shift: float = 0.0, useful: bool = False, **options: Any) -> dict[str, Any]:

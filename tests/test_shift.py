@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import proportio as pp
-from proportio.shift import EXPLAINED, SOMETHING_ELSE, TOO_LITTLE, UNSEEN, Residual, _within, label_shift_test, skewness
+from proportio.evidence import within
+from proportio.shift import EXPLAINED, SOMETHING_ELSE, TOO_LITTLE, UNSEEN, Residual, label_shift_test, skewness
 
 F64 = NDArray[np.float64]
 
@@ -56,7 +57,8 @@ def test_the_statistic_is_the_squared_residual_in_feature_space(soft: bool) -> N
     X, y, Z = world(np.random.default_rng(0), 100, 500)
     model = pp.RFFM(100, 1.5, soft).fit(X, y)
     est = model.estimate(Z)
-    r = model.features_.transform(Z).mean(axis=0) - model.sketch_.means() @ est.unconstrained
+    hard = pp.RFFM(100, 1.5).fit(X, y).estimate(Z)  # label shift means shares that sum to one, in the soft form too
+    r = model.features_.transform(Z).mean(axis=0) - model.sketch_.means() @ hard.unconstrained
     assert est.label_shift_test().statistic == pytest.approx(r @ r, rel=1e-6)
     assert est.label_shift_test().effect_size < 0.2
 
@@ -86,7 +88,7 @@ def test_the_squared_trace_is_unbiased_where_the_plain_one_is_not(unequal: bool)
     root = np.diag(np.sqrt(np.linspace(1, 0.2, 30)))
     true = float(np.square(np.diag(root) ** 2).sum())
     grams = blocks_of(rng, p, root, 1500)
-    ours = np.array([_within(g, p) for g in grams])
+    ours = np.array([within(g, p) for g in grams])
     plain = np.array([np.square(g).sum() for g in grams])
     assert abs(ours.mean() - true) < 4 * ours.std() / np.sqrt(1500)  # Monte Carlo: 0.5 % of the truth
     assert plain.mean() > 1.5 * true
@@ -97,6 +99,21 @@ def test_skewness_of_equal_eigenvalues_is_that_of_chi_square() -> None:
     p = np.full(400, 1 / 400)
     found = [skewness(g) for g in blocks_of(np.random.default_rng(2), p, np.eye(4), 40)]
     assert np.mean(found) == pytest.approx(np.sqrt(2), rel=0.05)
+
+
+def test_the_unknown_that_leaves_no_residual_is_seen_by_what_is_missing() -> None:
+    """Features that are 0 on the unknown rows: the soft shares explain all that is left, and fall short of one."""
+
+    def inside(X: F64) -> F64:
+        return np.exp(-np.square(X[:, :1] - np.linspace(-2, 6, 12))) * (np.abs(X[:, 1:2]) < 20)
+
+    rng = np.random.default_rng(5)
+    y = np.repeat([0, 1], 400)
+    X = np.column_stack([rng.normal(size=800) + 4 * y, rng.normal(size=800)])
+    Z = np.concatenate([X[rng.choice(800, 900)], np.full((200, 2), 50.0)])
+    model = pp.DFM(pp.features.Function(inside, bound=4.0), soft=True).fit(X, y)
+    clean, dirty = (model.estimate(rows).label_shift_test() for rows in (Z[:900], Z))
+    assert clean.pvalue > 0.05 and dirty.pvalue < 1e-4 and dirty.verdict == SOMETHING_ELSE
 
 
 # -- size ----------------------------------------------------------------------------------------------------------

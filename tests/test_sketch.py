@@ -30,6 +30,7 @@ MODELS: dict[str, Any] = {
     "RFFM cos-bias": pp.RFFM(n_features=40, bandwidth=1.0, kind="cos-bias"),
     "Histogram": pp.DFM(pp.features.Histogram(bins=4)),
     "BBSE": pp.BBSE(cv=2),
+    "AutoDFM": pp.AutoDFM(n_features=40, cv=2),
     "KMM": pp.KMM(bandwidth=1.0),
 }
 FITTED: dict[str, Any] = {}

@@ -17,7 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import proportio as pp
-from proportio.features import Chain, Histogram, OneHot, Posterior, RandomFourier, Stack
+from proportio.features import Chain, Histogram, OneHot, Posterior, RandomFourier, Stack, Typical
 
 RNG = np.random.default_rng(6)
 Y = np.repeat(["a", "b", "c"], 50)
@@ -31,12 +31,14 @@ ESTIMATORS: dict[str, Any] = {
     "KMM": pp.KMM("laplace", bandwidth=1.0),
     "BBSE": pp.BBSE(cv=3),
     "DFM": pp.DFM(Histogram(bins=6)),
+    "AutoDFM": pp.AutoDFM(n_features=60, cv=3),
 }
 MAPS: dict[str, Any] = {
     "RandomFourier": RandomFourier(60),
     "Histogram": Histogram(bins=6),
     "Posterior": Posterior(cv=3),
     "OneHot": OneHot(cv=3),
+    "Typical": Typical(cv=3),
     "Stack": Stack([Histogram(bins=4), RandomFourier(20)]),
     "Chain": Chain(Posterior(cv=3), RandomFourier(20)),
 }
@@ -77,7 +79,7 @@ def inapplicable(estimator: Any) -> dict[str, str]:
         chooses = estimator.bandwidth == "auto" and getattr(estimator, "kernel", None) != "energy"
         return {**OF_QUANTIFIERS, **({weights: MEDIAN} if chooses else {})}
     if isinstance(estimator, pp.DFM):
-        return OF_QUANTIFIERS
+        return {**OF_QUANTIFIERS, **({weights: FOLDS} if isinstance(estimator, pp.AutoDFM) else {})}
     if isinstance(estimator, Posterior):
         return {"check_dtype_object": OBJECTS, weights: FOLDS, "check_fit2d_1sample": ONE_ROW}
     if isinstance(estimator, Histogram):
@@ -94,6 +96,7 @@ def inapplicable(estimator: Any) -> dict[str, str]:
         pp.KMM("energy"),
         pp.KMM(bandwidth=1.0),
         pp.BBSE(cv=2),
+        pp.AutoDFM(n_features=40, cv=2),
         pp.DFM(Histogram()),
         RandomFourier(n_features=40),
         RandomFourier(n_features=40, bandwidth=1.0),
@@ -101,6 +104,7 @@ def inapplicable(estimator: Any) -> dict[str, str]:
         Histogram(strategy="uniform"),
         Posterior(cv=2),
         OneHot(cv=2),
+        Typical(cv=2),
     ],
     expected_failed_checks=inapplicable,
 )

@@ -65,6 +65,7 @@ MODELS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any] | None]] = {
     "KMM energy": (lambda: pp.KMM("energy"), None),
     "KMM energy at an origin": (lambda: pp.KMM("energy", soft=True, origin=[0.0, 1.0, 0.0, 1.0], radius=50.0), None),
     "BBSE": (lambda: pp.BBSE(cv=3), None),
+    "AutoDFM": (lambda: pp.AutoDFM(n_features=40, cv=3), None),
     "BBSE split": (lambda: pp.BBSE(cv="split", positive=False), None),
     "BBSE trees": (lambda: pp.BBSE(DecisionTreeClassifier(max_depth=3, random_state=0), cv=3), trees),
     "BBSE prefit": (

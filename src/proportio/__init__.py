@@ -15,7 +15,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from proportio import features
+    from proportio import baselines, evaluation, features, tl
+    from proportio.auto import AutoDFM, quantify
     from proportio.correction import correct
     from proportio.errors import (
         BoundError,
@@ -29,21 +30,27 @@ if TYPE_CHECKING:
         ProportioWarning,
     )
     from proportio.estimate import Estimate
+    from proportio.evaluation import compare
     from proportio.kmm import KMM
     from proportio.methods import BBSE, DFM, RFFM
     from proportio.models import load
+    from proportio.monitor import Monitor
     from proportio.sketch import Sketch
     from proportio.sources import Source, scan
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "AutoDFM": "auto",
     "BBSE": "methods",
     "DFM": "methods",
     "KMM": "kmm",
     "RFFM": "methods",
+    "compare": "evaluation",
     "correct": "correction",
     "load": "models",
+    "quantify": "auto",
+    "Monitor": "monitor",
     "Source": "sources",
     "scan": "sources",
     "Estimate": "estimate",
@@ -69,6 +76,7 @@ __all__ = [
     "DFM",
     "KMM",
     "RFFM",
+    "AutoDFM",
     "BoundError",
     "EmptyClassError",
     "Estimate",
@@ -76,20 +84,26 @@ __all__ = [
     "InputError",
     "InputTypeError",
     "MismatchError",
+    "Monitor",
     "NotFittedError",
     "ProportioError",
     "ProportioWarning",
     "Sketch",
     "Source",
+    "baselines",
+    "compare",
     "correct",
+    "evaluation",
     "features",
     "load",
+    "quantify",
     "scan",
+    "tl",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("datasets", "features"):
+    if name in ("baselines", "datasets", "evaluation", "features", "tl"):
         return importlib.import_module(f"proportio.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'proportio' has no attribute {name!r}")

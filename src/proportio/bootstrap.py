@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from proportio.errors import InputError
-from proportio.evidence import Array, Blocks, Evidence
+from proportio.evidence import Array, Blocks, Evidence, Single
 
 DRAWS = 1000
 
@@ -44,7 +44,7 @@ def shares(blocks: Blocks, evidence: Evidence, draws: int = DRAWS, random_state:
     return np.asarray(centre + inner @ L.T)
 
 
-def residuals(factors: Array, xi: Array) -> Array:
+def residuals(factors: Single, xi: Array) -> Array:
     """T* of each draw from the inner products of the projected factors, (draws,)."""
     off = factors - np.diag(np.diag(factors))
     return np.asarray(((xi @ off) * xi).sum(axis=1))

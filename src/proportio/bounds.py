@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from proportio.errors import InputError
 from proportio.gram import delta_min, lambda_min
+from proportio.storage import plain
 
 Array = npt.NDArray[np.float64]
 
@@ -52,6 +53,10 @@ class Bound:
 
     def __float__(self) -> float:
         return self.radius
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain Python values, `vacuous` among them; infinity as None."""
+        return {**plain(self), "vacuous": self.vacuous}
 
 
 @dataclass(frozen=True, eq=False)

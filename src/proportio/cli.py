@@ -1,4 +1,7 @@
-"""The command `proportio`: parse, call the library, print. Answers go to stdout, everything else to stderr."""
+"""The command `proportio`: parse, call the library, print. Answers go to stdout, everything else to stderr.
+
+Exit codes: 0 done, 1 a gate failed, 2 bad usage or input, 130 interrupted.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,14 @@ from typing import Annotated
 
 import typer
 
+from proportio.commands import doctor, estimating, fitting, merging, rows, watching
+from proportio.commands.console import Guarded, failure
+
 EXPERIMENTS = "They are: noises, robustness, hipc, bounds, fourier, bandwidth, speed."
 
 app = typer.Typer(
     name="proportio",
+    cls=Guarded,
     help="The share of each class in an unlabelled batch, from labelled reference rows.",
     no_args_is_help=True,
     add_completion=True,
@@ -35,6 +42,20 @@ def root(
     ] = False,
 ) -> None:
     """The share of each class in an unlabelled batch, from labelled reference rows."""
+
+
+for command in (
+    fitting.fit,
+    estimating.estimate,
+    estimating.check,
+    merging.sketch,
+    merging.merge,
+    rows.explain,
+    rows.correct,
+    watching.monitor,
+    doctor.doctor,
+):
+    app.command()(command)
 
 
 @app.command()
@@ -82,16 +103,14 @@ def reproduce(
 
 
 def main() -> None:
-    """Exit codes: 0 done, 1 a gate failed, 2 bad usage or input."""
+    """Run the command and exit with its code."""
     try:
         app()
     except Exception as error:
-        from proportio.errors import ProportioError  # it loads scikit-learn, for which --help need not wait
-
-        if not isinstance(error, ProportioError):
+        code = failure(error)
+        if code is None:
             raise
-        typer.echo(f"proportio: {error}", err=True)
-        sys.exit(2)
+        sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ rows: it is as good as the classifier is calibrated. With an unknown share, u(x)
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -14,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from proportio.errors import InputError, InputTypeError, MismatchError, NotFittedError
+from proportio.errors import InputError, InputTypeError, MismatchError, NotFittedError, ProportioWarning
 from proportio.estimate import Array, Estimate
+from proportio.shift import SOMETHING_ELSE
 
 
 class Corrected(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type hints
@@ -54,10 +56,10 @@ class Corrected(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit
 
     def predict_proba(self, X: Any) -> Array:
         """The corrected posteriors, in the order of `classes_`."""
-        p = np.asarray(self.classifier.predict_proba(X), dtype=np.float64) * np.asarray(self.weights)
+        plain = np.asarray(self.classifier.predict_proba(X), dtype=np.float64)
+        p = plain * np.asarray(self.weights)
         total = p.sum(axis=1, keepdims=True)
-        # a row that only classes of share 0 explain: nothing to correct it with
-        p = np.divide(p, total, out=np.full_like(p, 1 / p.shape[1]), where=total > 0)
+        p = np.divide(p, total, out=plain, where=total > 0)  # a row that only classes of share 0 explain stays as it is
         if self.unknown is None:
             return np.asarray(p)
         u = np.asarray(self.unknown(X), dtype=np.float64)
@@ -85,7 +87,8 @@ def correct(
     """A classifier for the batch of `est`: its posteriors re-weighted from the shares it was trained at to those estimated.
 
     `trained_on` are the shares of the classifier's training rows, in the order of its classes (default: those of the
-    reference). To abstain on what no class explains, give `unknown`, a function of a batch's rows such as
+    reference). Where the label-shift test says that something else is in the batch, this warns: weights mend shares, not classes
+    that look different. To abstain on what no class explains, give `unknown`, a function of a batch's rows such as
     `model.score_unknown`, and `unknown_label`, the label of such rows.
 
     >>> import numpy as np, proportio as pp
@@ -126,6 +129,13 @@ def correct(
     if unknown_label is not None and (unknown_label in known or np.append(known, unknown_label).tolist()[:-1] != known):
         raise InputError(
             f"unknown_label={unknown_label!r} must be a new label of the same type as the classes {known[:5]!r}."
+        )
+    if unknown is None and est.testable and est.label_shift_test().verdict == SOMETHING_ELSE:
+        warnings.warn(
+            "something else is in this batch than new shares of the known classes (est.label_shift_test()). Weights mend shares, "
+            "not classes that look different, and may cost accuracy: check on some labelled rows, or give unknown to abstain.",
+            ProportioWarning,
+            stacklevel=2,
         )
     weights = (np.maximum(est.proportions[order], 0) / prior).tolist()
     return Corrected(classifier, weights, unknown=unknown, unknown_label=unknown_label)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.datasets import load_digits
 
+from proportio.auto import AutoDFM
 from proportio.estimate import Estimate
 from proportio.methods import BBSE, RFFM
 
@@ -47,8 +48,8 @@ def digits(withheld: int = 4, *, seed: int = 0, size: int = 1000) -> Batch:
 
 
 def estimates(batch: Batch) -> dict[str, Estimate]:
-    """The three methods of the paper that the demo compares."""
-    models = {"RFFM": RFFM(), "softRFFM": RFFM(soft=True), "softBBSE+": BBSE(soft=True)}
+    """Three methods of the paper, and the default beside them."""
+    models = {"RFFM": RFFM(), "softRFFM": RFFM(soft=True), "softBBSE+": BBSE(soft=True), "AutoDFM": AutoDFM()}
     return {name: m.fit(batch.X, batch.y).estimate(batch.X_new) for name, m in models.items()}
 
 
@@ -74,7 +75,8 @@ def lines(withheld: int = 4) -> Iterator[str]:
     best = min(error, key=error.__getitem__)
     yield (
         f"{best} comes nearest to the true shares (l2 error {error[best]:.3f}). Of the {unseen:.0%} that no reference digit "
-        f"explains, softRFFM leaves {found['softRFFM'].unknown:.0%} unexplained, softBBSE+ {found['softBBSE+'].unknown:.0%}; "
+        f"explains, AutoDFM leaves {found['AutoDFM'].unknown:.0%} unexplained, softRFFM {found['softRFFM'].unknown:.0%}, "
+        f"softBBSE+ {found['softBBSE+'].unknown:.0%}; "
         "RFFM has to hand all of it to the known digits."
     )
     if withheld != 8:

@@ -19,13 +19,14 @@ class Line(NamedTuple):
     prior: float | None
 
 
-def text(title: str, lines: Sequence[Line], notes: Sequence[str]) -> str:
+def text(title: str, lines: Sequence[Line], notes: Sequence[str], level: float = LEVEL) -> str:
     """The table as text."""
     width = max(len("class"), *(len(line.name) for line in lines))
     longest = max(line.share for line in lines) or 1.0
     ranged = any(line.limits for line in lines)
     shown = lines if len(lines) <= MOST else lines[:20]
-    table = [f"{'class':<{width}}   share{'   95% interval' if ranged else ''}   source"]
+    head = f"{f'{level:.4g} interval' if (100 * level) % 1 else f'{level:.0%} interval':>15}" if ranged else ""
+    table = [f"{'class':<{width}}   share{head}   source"]
     for name, share, limits, prior in shown:
         between = "" if not ranged else f"  {limits[0]:.3f} to {limits[1]:.3f}" if limits else " " * 16
         source = " " * 6 if prior is None else f"{prior:6.4f}"

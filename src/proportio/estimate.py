@@ -6,14 +6,15 @@ An `Estimate` is frozen, prints itself, and travels as JSON. It knows no quantif
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from proportio import display, intervals
+from proportio import display, intervals, storage
 from proportio.errors import FileError
 from proportio.evidence import Blocks, Evidence
 from proportio.shift import Residual
@@ -21,7 +22,7 @@ from proportio.uncertainty import Uncertainty
 
 Array = npt.NDArray[np.float64]
 
-SCHEMA = 1
+SCHEMA = 2  # 1 had whole matrices in the place of lower triangles, and is still read
 
 
 @dataclass(frozen=True)
@@ -159,10 +160,11 @@ class Estimate(Uncertainty):
             values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items() if k in known}
             for name in ("delta_min", "lambda_min", "residual", "kkt"):
                 values[name] = float("nan") if values[name] is None else float(values[name])
+            per_class = _per_class(data)
             return cls.of(
-                data["classes"],
-                np.asarray(data["proportions"], dtype=np.float64),
-                source_prior=np.asarray(data["source_prior"], dtype=np.float64),
+                [*data["classes"]],
+                per_class["proportions"],
+                source_prior=per_class["source_prior"],
                 soft=bool(data["soft"]),
                 method=str(data["method"]),
                 counts=data["counts"],
@@ -176,7 +178,7 @@ class Estimate(Uncertainty):
                 Evidence.from_dict(data["evidence"]) if data.get("evidence") else None,
                 Residual.from_dict(data["residual"]) if data.get("residual") else None,
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             if isinstance(error, FileError):
                 raise
             raise FileError(f"not the JSON of an estimate: {error!r}.") from error
@@ -190,7 +192,7 @@ class Estimate(Uncertainty):
     def from_json(cls, text: str | bytes) -> Estimate:
         """Inverse of `to_json`."""
         try:
-            data = json.loads(text)
+            data = json.loads(text, parse_float=_finite, parse_constant=_finite)
         except (ValueError, RecursionError) as error:
             raise FileError(f"not JSON: {error}.") from error
         return cls.from_dict(data)
@@ -216,18 +218,46 @@ class Estimate(Uncertainty):
 
     # -- for people ------------------------------------------------------------------------------------------
 
-    def _limits(self) -> Array | None:
-        """The 95% intervals where the estimate has what they take, the unknown share's last."""
+    def to_html(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        truth: Any = None,
+        curve: Any = None,
+        profile: Any = None,
+        title: str | None = None,
+    ) -> str:
+        """The report as one HTML file, written to `path` whole or not at all where one is given.
+
+        `truth` are the true shares where they are known, `curve` is a model's `bandwidth_curve_`, `profile` what its
+        `explain_unknown` says.
+        """
+        from proportio import report
+
+        text = report.page(self, truth=truth, curve=curve, profile=profile, title=title)
+        if path is not None:
+            storage.write(path, text.encode())
+        return text
+
+    def plot(self, ax: Any = None, *, truth: Any = None) -> Any:
+        """The shares with their intervals beside the reference's, on a matplotlib axis; `proportio.report` has more figures."""
+        from proportio import report
+
+        return report.plot_shares(self, ax, truth=truth)
+
+    def _limits(self, level: float = display.LEVEL) -> Array | None:
+        """The intervals where the estimate has what they take, the unknown share's last."""
         if self.blocks is None and "evidence" not in self.__dict__:
             return None
-        shares = intervals.interval(self.evidence, display.LEVEL)
-        return np.vstack([shares, intervals.unknown_interval(self.evidence, display.LEVEL)]) if self.soft else shares
+        shares = intervals.interval(self.evidence, level)
+        return np.vstack([shares, intervals.unknown_interval(self.evidence, level)]) if self.soft else shares
 
-    def _lines(self) -> list[display.Line]:
+    def _lines(self, level: float = display.LEVEL) -> list[display.Line]:
+        """Name, share, interval and source share of each class, and of the unknown after them."""
         names = [str(k) for k in self.classes] + (["(unknown)"] if self.soft else [])
         shares = [*self.proportions.tolist(), *([self.unknown] if self.soft else [])]
         priors = [*self.source_prior.tolist(), *([None] if self.soft else [])]
-        limits = self._limits()
+        limits = self._limits(level)
         ranges = [None] * len(names) if limits is None else [(float(low), float(high)) for low, high in limits]
         return [display.Line(*line) for line in zip(names, shares, ranges, priors, strict=True)]
 
@@ -236,10 +266,18 @@ class Estimate(Uncertainty):
         return status + [f"note: {w}" for w in self.diagnostics.warnings if w != self.diagnostics.status]
 
     def __repr__(self) -> str:
+        return self.describe()
+
+    def describe(self, level: float = display.LEVEL) -> str:
+        """The table of shares as text, with intervals of this level."""
         rows = f"{self.n_target:,} rows"
         if self.dropped:
             rows += f" ({self.dropped:,} incomplete rows dropped)"
-        return display.text(f"Estimate by {self.method} of {rows}", self._lines(), self._notes())
+        return display.text(f"Estimate by {self.method} of {rows}", self._lines(level), self._notes(), level)
+
+    def without_blocks(self) -> Estimate:
+        """The same answer without its block sums, half a megabyte: all but the bootstrap still works."""
+        return replace(self, blocks=None)._with(self.evidence, self.residual)
 
     def _repr_html_(self) -> str:
         return display.page(f"{self.method}, {self.n_target:,} rows", self._lines(), self._notes())
@@ -249,6 +287,20 @@ def _frozen(a: npt.NDArray[Any]) -> npt.NDArray[Any]:
     out = a.copy()
     out.flags.writeable = False
     return out
+
+
+def _per_class(data: Mapping[str, Any]) -> dict[str, Array]:
+    values = {n: np.asarray(data[n], dtype=np.float64) for n in ("proportions", "source_prior", "counts")}
+    if any(v.shape != (len(data["classes"]),) for v in values.values()):
+        raise ValueError("it does not have one number for each class")
+    return values
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not np.isfinite(value):
+        raise ValueError(f"the number {digits[:20]} is beyond all that an estimate holds")
+    return value
 
 
 def _number(x: float) -> float | None:

@@ -4,19 +4,19 @@
     G° = G − diag(v°),  v°_i = tr (I − P) Cov Φ̂_i,  P the projector onto the span of BQ (hard) or B (soft)
     α̃ = a + H(q − G°a):  a = 1/c, H = Q(QᵀG°Q)⁻¹Qᵀ (hard);  a = 0, H = G°⁻¹ (soft)
     u_Qk = H BᵀF_Qk,  u_ik = H(e_i ⟨F_ik, r⟩ − α̃_i BᵀF_ik),  r = ψ − Bα̃
-    V = Σ u uᵀ + 2 (k̄/D) (1/m² + Σ α̃_i²/n_i²) RHR estimates Cov α̃,  R = I − 11ᵀ/c,  k̄ the mean of ‖Φ(x)‖²
+    V = V̂(V̂ + V₂)⁻¹V̂ + 2 (k̄/D) (1/m² + Σ α̃_i²/n_i²) RHR estimates Cov α̃:  V̂ = Σ u uᵀ, R = I − 11ᵀ/c, k̄ the mean of ‖Φ(x)‖²
 
 G itself has the rows' products with themselves on its diagonal, v_i too much, which pulls α̃ by −H diag(v°) α*: half a
 standard error for 30 rows a class, several in the soft form. Without it α̃ is centred on α* (docs/design/0004). Where the
-map has no more dimensions than there are classes P = I: then G° = G, and α̃ = M⁻¹Y for BBSE. The last term of V, two rows
-anywhere, matters where features are rare events.
+map has no more dimensions than there are classes P = I: then G° = G, and α̃ = M⁻¹Y for BBSE. V̂ counts the products of two
+means' noises, V₂, twice, as every jackknife does (Efron and Stein). The last term, two rows anywhere, is for rare events.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -26,8 +26,10 @@ from proportio.gram import GramSystem, contrasts, unbiased
 from proportio.sketch import BlockSketch, Sketch
 
 Array = npt.NDArray[np.float64]
+Single = npt.NDArray[np.float32]
 
 IDENTIFIED = 0.25  # a direction whose eigenvalue of G° is below this share of the noise v along it is not identified
+SYMMETRIC = ("G", "covariance", "H")
 UNSEEN_ROWS = 2  # added to the noise of each mean, as Agresti and Coull add two successes: decisions that did not occur might have
 
 
@@ -99,21 +101,22 @@ class Blocks:
         return np.asarray(np.maximum(norms - 2 * p * own + p * p * means, 0) / self._room)
 
     @functools.cached_property
-    def gram(self) -> Array:
-        """⟨F_n, F_m⟩ of all cells, (N, N); of finite features to six digits, which is more than squares of noise are known to."""
+    def gram(self) -> Single:
+        """⟨F_n, F_m⟩ of all cells, (N, N), to six digits, which is more than squares of noise are known to."""
         if isinstance(self.source, BlockSketch) and isinstance(self.target, BlockSketch):
-            F = np.concatenate([s.sums.reshape(-1, s.sums.shape[2]) * s.amplitude for s in (self.source, self.target)])
-            F /= self._totals[:, None]
-            F -= self.shares[:, None] * np.add.reduceat(F, self.starts)[self.group]
-            F32 = (F / np.sqrt(self._room)[:, None]).astype(np.float32)
-            return np.asarray(F32 @ F32.T, dtype=np.float64)
+            F = np.empty((len(self.group), self.source.sums.shape[2]), dtype=np.float32)
+            for g, S in enumerate((*self.source.sums, *self.target.sums)):
+                cells = self.of_group(g)
+                scale = self.source.amplitude / (self._totals[cells][0] * np.sqrt(self._room[cells][0]))
+                F[cells] = (S - self.shares[cells, None] * S.sum(axis=0)) * scale
+            return np.asarray(F @ F.T)
         n, k = int(self.starts[-1]), self.target.n_blocks
         cross = self.source.block_products(self.target).reshape(n, k)
         own = self.source.block_products(self.source).reshape(n, n)
         batch = self.target.block_products(self.target).reshape(k, k)
         raw = np.block([[own, cross], [cross.T, batch]]) / self._totals / self._totals[:, None]
         out = self._centred(self._centred(raw).T)
-        return np.asarray((out + out.T) / 2)
+        return np.asarray((out + out.T) / 2, dtype=np.float32)
 
     @functools.cached_property
     def _totals(self) -> Array:
@@ -133,7 +136,7 @@ class Blocks:
     @functools.cached_property
     def residual_noise(self) -> Array:
         """v°_g = tr (I − P) Cov Φ̂_g: the part of each mean's noise that no shares can imitate."""
-        free = np.eye(self.c) if self.soft else contrasts(self.c)
+        free = _feasible(self.c, self.soft)
         return self.beyond(free @ np.linalg.pinv(free.T @ self.system.G @ free, rcond=1e-9, hermitian=True) @ free.T)
 
     def beyond(self, H: Array) -> Array:
@@ -149,7 +152,23 @@ class Blocks:
         tally = self.source.tally
         return float(tally.norm2.sum() / tally.weight2.sum() / self.source.dim)
 
-    def summed(self, values: Array) -> Array:
+    @functools.cached_property
+    def summing(self) -> Blocks:
+        """The same for shares that sum to one; the products that both forms share are computed once."""
+        if not self.soft:
+            return self
+        self.gram, self.along, self.lengths  # noqa: B018  # remembered
+        out = replace(self, soft=False)
+        of_the_form = ("soft", "residual_noise", "coarse")
+        out.__dict__.update({name: v for name, v in self.__dict__.items() if name not in of_the_form})
+        return out
+
+    @functools.cached_property
+    def coarse(self) -> Blocks:
+        """The same in fewer blocks."""
+        return Blocks(self.source.coarse, self.target.coarse, self.system, self.soft)
+
+    def summed(self, values: npt.NDArray[Any]) -> Array:
         """Sums over the cells of each group, along the last axis."""
         return np.asarray(np.add.reduceat(values, self.starts, axis=-1))
 
@@ -178,34 +197,56 @@ class Evidence:
     @classmethod
     def of(cls, blocks: Blocks) -> Self:
         """Read the blocks once: O((c + 1)² K D)."""
-        system, c, X = blocks.system, blocks.c, blocks.along
+        system, c = blocks.system, blocks.c
         G = system.G - np.diag(blocks.residual_noise[:c])
         directions, values, seen = _identified(blocks, G)
         L = np.ascontiguousarray(directions[:, seen])
-        H = (L / values[seen]) @ L.T
+        H = _halves(L / values[seen] @ L.T)
         centre = np.full(c, 0.0 if blocks.soft else 1 / c)
         alpha = centre + H @ (system.q - G @ centre)
         U = influences(blocks, H, alpha)
+        plain = U @ U.T
+        V, least = once(plain, twice(blocks.coarse, H, alpha)) if L.size else (plain, 1.0)
         sources = float(np.sum((alpha / blocks.source.tally.effective) ** 2))
         moved = H - H.mean(axis=0)  # an unseen row moves mass between the classes
         moved = moved - moved.mean(axis=1)[:, None]
-        V = (
-            U @ U.T
-            + UNSEEN_ROWS * blocks.spread_of_a_row * (1 / blocks.target.tally.effective[0] ** 2 + sources) * moved
-        )
+        unseen = UNSEEN_ROWS * blocks.spread_of_a_row * (1 / blocks.target.tally.effective[0] ** 2 + sources) * moved
         return cls(
             soft=blocks.soft,
             G=system.G,
             counts=blocks.source.tally.effective,
             m=float(blocks.target.tally.effective[0]),
             alpha=alpha,
-            covariance=V,
-            H=np.ascontiguousarray(H),
-            basis=L,
+            covariance=_halves(V + unseen),
+            H=H,
+            basis=_feasible(c, blocks.soft) if seen.all() else L,
             blind=np.ascontiguousarray(directions[:, ~seen]),
-            dof=satterthwaite(blocks, U),
-            dof_unknown=float(satterthwaite(blocks, U.sum(axis=0))),
-            dof_region=_dof_region(blocks, L.T @ U) if X.size else 0.0,
+            dof=satterthwaite(blocks, U) * _kept(np.diag(V), np.diag(plain)) ** 2,
+            dof_unknown=float(satterthwaite(blocks, U.sum(axis=0)) * _kept(V.sum(), plain.sum()) ** 2),
+            dof_region=_dof_region(blocks, L.T @ U) * least**2,
+        )
+
+    @classmethod
+    def of_draws(cls, alpha: Array, draws: Array, rows: Sequence[float]) -> Self:
+        """Where there are no block sums: V is the covariance of bootstrap `draws` (B, c) of α̃.
+
+        `rows` are the effective numbers of each class and of the batch. There is no Gram matrix: bounds and the label-shift test
+        need the block sums.
+        """
+        c, dof = len(alpha), float(len(draws) - 1)
+        return cls(
+            soft=False,
+            G=np.zeros((c, c)),
+            counts=np.asarray(rows[:c], dtype=np.float64),
+            m=float(rows[c]),
+            alpha=alpha,
+            covariance=np.cov(draws.T),
+            H=np.zeros((c, c)),
+            basis=contrasts(c),
+            blind=np.empty((c, 0)),
+            dof=np.full(c, dof),
+            dof_unknown=dof,
+            dof_region=dof,
         )
 
     @property
@@ -220,22 +261,68 @@ class Evidence:
         return int((values > 1e-12 * values.max(initial=0.0)).sum())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain Python values; `from_dict` is its inverse."""
+        """Plain Python values, symmetric matrices as lower triangles, and no basis where all is identified; see `from_dict`."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in values.items()}
+        values |= {name: [row[: i + 1] for i, row in enumerate(values[name])] for name in SYMMETRIC}
+        if not self.blind.size:
+            values["basis"] = None
+        return {k: _plain(v) for k, v in values.items()}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Inverse of `to_dict`."""
+        """Inverse of `to_dict`; of whole matrices, which schema 1 had, too."""
         c = len(data["alpha"])
-        shapes = {"basis": (c, -1), "blind": (c, -1)}
         values: dict[str, Any] = {}
         for f in fields(cls):
             v = data[f.name]
-            values[f.name] = np.asarray(v, dtype=np.float64) if isinstance(v, list) else v
-            if f.name in shapes:
-                values[f.name] = values[f.name].reshape(c, -1) if values[f.name].size else np.empty((c, 0))
+            values[f.name] = (
+                _symmetric(v, c)
+                if f.name in SYMMETRIC
+                else np.asarray(v, dtype=np.float64)
+                if isinstance(v, list)
+                else v
+            )
+        if values["basis"] is None:
+            values["basis"] = _feasible(c, values["soft"])
+        for name in ("basis", "blind"):
+            values[name] = values[name].reshape(c, -1) if values[name].size else np.empty((c, 0))
+        if not _of_classes(values, c):
+            raise ValueError(f"its evidence is not that of {c} classes")
         return cls(**values)
+
+
+def _feasible(c: int, soft: bool) -> Array:
+    """A basis of the directions in which shares may move."""
+    return np.eye(c) if soft else contrasts(c)
+
+
+def _of_classes(values: Mapping[str, Any], c: int) -> bool:
+    """Whether everything is finite, and has the shape that c classes give it."""
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("m", "dof_unknown", "dof_region"), ())
+    shapes |= dict.fromkeys(("counts", "alpha", "dof"), (c,)) | dict.fromkeys(SYMMETRIC, (c, c))
+    shaped = all(np.shape(values[name]) == shape for name, shape in shapes.items())
+    return shaped and all(np.isfinite(v).all() for v in values.values())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(v) for v in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _halves(matrix: Array) -> Array:
+    """(M + Mᵀ)/2: symmetric to the last bit, as its lower triangle is read back."""
+    return np.asarray((matrix + matrix.T) / 2)
+
+
+def _symmetric(rows: Any, c: int) -> Array:
+    """The matrix of a lower triangle, or of a whole one by its lower half."""
+    if len(rows) != c:
+        raise ValueError(f"{len(rows)} rows of a matrix of {c}")
+    out = np.zeros((c, c))
+    for i, row in enumerate(rows):
+        out[i, : i + 1] = out[: i + 1, i] = row[: i + 1]
+    return out
 
 
 def influences(blocks: Blocks, H: Array, alpha: Array) -> Array:
@@ -245,6 +332,51 @@ def influences(blocks: Blocks, H: Array, alpha: Array) -> Array:
     inner = X[:c] * np.append(-alpha, 1.0)[group]
     inner[group[:n], np.arange(n)] += (X[c] - alpha @ X[:c])[:n]
     return np.asarray(H @ inner)
+
+
+def projected(blocks: Blocks, H: Array, weight: Array) -> Single:
+    """⟨(I − P)F_n, (I − P)F_m⟩ w_g w_h of all cells, P = BHBᵀ, with a weight for each class and for the batch."""
+    X, w = blocks.along[: blocks.c], weight[blocks.group].astype(np.float32)
+    out = blocks.gram - X.T.astype(np.float32) @ (H @ X).astype(np.float32)
+    out *= w
+    out *= w[:, None]
+    return out
+
+
+def within(factors: Array, p: Array) -> float:
+    """tr S_g² from Γ of one group: E Γ_kl² = M_kl² (tr S)² + (M_kl² + M_kk M_ll) tr S², M = (diag p − ppᵀ)/(1 − Σp²)."""
+    own, room = np.diag(factors), 1 - np.sum(p * p)
+    if room < 1e-9:  # all rows in one block
+        return 0.0
+    m = p * (1 - p) / room
+    off = float((factors**2).sum() - (own**2).sum())
+    shared = float(np.sum(p * p) ** 2 - np.sum(p**4)) / room**2  # Σ M_kl² of different blocks
+    apart = float(m.sum() ** 2 - (m**2).sum()) + shared
+    return max((off - shared * float(own.sum()) ** 2) / apart, 0.0)
+
+
+def twice(blocks: Blocks, H: Array, alpha: Array) -> Array:
+    """V₂ = H [diag(Tw²) + wwᵀ∘T] H, T_gh = tr (I − P)S_g(I − P)S_h, w = (−α̃, 1): the noise that U Uᵀ counts twice."""
+    c, weight = blocks.c, np.append(-alpha, 1.0)
+    factors = projected(blocks, H, np.ones(c + 1))
+    T = blocks.summed(blocks.summed(factors**2).T).astype(np.float64)
+    for g in range(c + 1):
+        cells = blocks.of_group(g)
+        T[g, g] = within(factors[cells, cells].astype(np.float64), blocks.shares[cells])
+    inner = np.diag((T @ weight**2)[:c]) + np.outer(weight, weight)[:c, :c] * T[:c, :c]
+    return np.asarray(H @ inner @ H)
+
+
+def once(V: Array, V2: Array) -> tuple[Array, float]:
+    """V(V + V₂)⁻¹V, which is V − V₂ where V₂ is small and never indefinite, and the least share of V that is left."""
+    values, vectors = np.linalg.eigh(V)
+    real = values > 1e-12 * values.max(initial=0.0)
+    if not real.any():
+        return V, 1.0
+    root, inverse = vectors[:, real] * np.sqrt(values[real]), vectors[:, real] / np.sqrt(values[real])
+    kept = np.linalg.inv(np.eye(int(real.sum())) + inverse.T @ V2 @ inverse)
+    out = root @ kept @ root.T
+    return (out + out.T) / 2, float(np.linalg.eigvalsh(kept)[0])
 
 
 def satterthwaite(blocks: Blocks, u: Array) -> Array:
@@ -260,9 +392,14 @@ def satterthwaite(blocks: Blocks, u: Array) -> Array:
     return np.asarray(np.divide(total, spread, out=np.full(np.shape(total), blocks.dof.sum()), where=spread > 0))
 
 
+def _kept(after: Any, before: Any) -> Array:
+    """The share of variances that is left; what is subtracted takes degrees of freedom away, as its square."""
+    return np.asarray(np.divide(after, before, out=np.ones(np.shape(before)), where=before > 1e-300))
+
+
 def _identified(blocks: Blocks, G: Array) -> tuple[Array, Array, npt.NDArray[np.bool_]]:
     """Eigenvectors of G° within the feasible set, its eigenvalues, and which of them stand out of the noise."""
-    free = np.eye(blocks.c) if blocks.soft else contrasts(blocks.c)
+    free = _feasible(blocks.c, blocks.soft)
     values, vectors = np.linalg.eigh(free.T @ G @ free)
     directions = free @ vectors
     noise = (directions**2 * blocks.noise[: blocks.c, None]).sum(axis=0)

@@ -19,7 +19,9 @@ import numpy.typing as npt
 from proportio import storage
 from proportio._compiled.threads import resolve_jobs
 from proportio.errors import FileError, ProportioWarning
+from proportio.features.base import check_parts
 from proportio.kernels import Cells, Energy, Gaussian, Kernel, Laplace
+from proportio.scaling import check_length
 from proportio.sketch import FORMS, Array, Label, Sketch, Tally, blocks_for, deal_cells, plain
 from proportio.sources import Floats
 
@@ -149,13 +151,16 @@ class RowSketch(Sketch):
 
     @classmethod
     def _restore(cls, common: dict[str, Any], meta: dict[str, Any], arrays: storage.Arrays) -> Self:
-        return cls(
-            **common,
-            rows=arrays["rows"],
-            weights=arrays["weights"],
-            offsets=arrays["offsets"],
-            kernel=restore_kernel(meta["kernel"]),
-        )
+        n = len(arrays["rows"])
+        check_parts(arrays, {"rows": (n, None), "weights": (n,), "offsets": (common["tally"].rows.size + 1,)})
+        offsets = arrays["offsets"].astype(np.int64)
+        kernel = restore_kernel(meta["kernel"])
+        if offsets[0] != 0 or offsets[-1] != n or (np.diff(offsets) < 0).any():
+            raise FileError("the rows of the sketch do not fit its blocks: not a file that proportio wrote.")
+        if isinstance(kernel, Energy) and len(kernel.origin) != arrays["rows"].shape[1]:
+            raise FileError("the kernel's origin does not fit the rows of the sketch: not a file that proportio wrote.")
+        rows = np.ascontiguousarray(arrays["rows"], dtype=np.float32)
+        return cls(**common, rows=rows, weights=arrays["weights"].astype(np.float64), offsets=offsets, kernel=kernel)
 
 
 def keep_rows(
@@ -219,8 +224,9 @@ def kernel_state(kernel: Kernel) -> dict[str, Any]:
 def restore_kernel(meta: dict[str, Any]) -> Kernel:
     """Inverse of `kernel_state`."""
     if meta["name"] == "energy":
-        return Energy(tuple(meta["origin"]), meta["radius"])
-    return {"gaussian": Gaussian, "laplace": Laplace}[meta["name"]](meta["sigma"])
+        radius = meta["radius"]
+        return Energy(tuple(map(float, meta["origin"])), None if radius is None else check_length(radius, "radius"))
+    return {"gaussian": Gaussian, "laplace": Laplace}[meta["name"]](check_length(meta["sigma"]))
 
 
 def _sorted(rows: npt.NDArray[np.float32], weights: Array, cells: npt.NDArray[Any], n_cells: int) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -19,38 +18,30 @@ import numpy.typing as npt
 from proportio._compiled.threads import resolve_jobs
 from proportio.engines import engine_of, here
 from proportio.errors import InputError, MismatchError
-from proportio.sketch import Sketch, plain
+from proportio.reference import Array, Labels, Reference
+from proportio.sketch import Sketch
 from proportio.sources import (
     Columns,
     Floats,
-    OnMissing,
     Rows,
     Source,
     as_source,
     draw_sample,
-    read_labels,
-    read_rows,
-    read_weights,
     rest_of,
     take_column,
 )
 
-Array = npt.NDArray[np.float64]
-Labels = npt.NDArray[Any]
 Groups = npt.NDArray[np.int32]
 
 SAMPLE = 200_000  # rows of a source that fit Φ: the scale and σ to a fifth of a percent, a classifier in seconds
 
 
-class Fits(ABC):
+class Fits(Reference, ABC):
     """The methods of a quantifier that learn."""
 
-    on_missing: OnMissing
-    n_jobs: int | None
     random_state: Any
-    classes_: Labels
-    columns_: Columns
     sketch_: Sketch
+    reading_: dict[str, Any]
 
     @abstractmethod
     def _fit_map(self, X: Floats, y: Labels, weights: Array | None, columns: Columns) -> None:
@@ -60,7 +51,7 @@ class Fits(ABC):
     def _sketch(self, X: Floats, groups: Groups | None, weights: Array | None, start: int, onto: Any) -> Sketch:
         """Sketch rows, after those of `onto`: of the classes where `groups` gives their indices, of a batch where None."""
 
-    def _end_training(self) -> None:  # noqa: B027  # most maps have nothing to end
+    def _end_training(self) -> None:  # most maps have nothing to end
         """Rows that come from here on did not train Φ, whichever of its members embeds them."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -105,6 +96,7 @@ class Fits(ABC):
         seed = int(self.random_state) if isinstance(self.random_state, (int, np.integer)) else 0
         sample = draw_sample(source, label, SAMPLE, seed, on_missing, serial=serial)
         self._begin(sample.rows, sample.labels, None, sample.classes)
+        self.reading_ = source.reading
         self._extend(sample.rows.values, self._groups(sample.labels), None, start=0)
         if sample.whole:
             return
@@ -132,39 +124,15 @@ class Fits(ABC):
         self._extend(rows.values, self._groups(labels), weights, start)
         return self
 
-    def _read_reference(
-        self, X: Any, y: Any, sample_weight: Any, expected: Columns | None
-    ) -> tuple[Rows, Labels, Array | None]:
-        rows = read_rows(X, expected=expected, on_missing=self._checked_on_missing())
-        rows = replace(
-            rows, values=np.ascontiguousarray(rows.values)
-        )  # sums of a column round by how it lies in memory
-        n = len(rows.values) + rows.dropped
-        labels = rows.keep(read_labels(y, n))
-        weights = rows.keep(read_weights(sample_weight, n))
-        assert labels is not None
-        return rows, labels, weights
-
     def _begin(self, rows: Rows, labels: Labels, weights: Array | None, classes: Labels) -> None:
         """Forget what was fitted before; learn the columns, the classes and Φ."""
-        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
-            delattr(self, name)
-        if len(classes) < 2:
-            raise InputError(
-                f"the reference has one class only ({classes.tolist()[0]!r}), so its share would be 1 whatever the batch: "
-                "a quantifier needs rows of 2 classes or more."
-            )
+        self._forget()
+        self._check_classes(classes)
         self._check_known(labels, classes)
         self._fit_map(rows.values, labels, weights, rows.columns)
         self._set_columns(rows.columns)
         self.classes_ = classes
         self._dropped = 0
-
-    def _set_columns(self, columns: Columns) -> None:
-        self.columns_ = columns
-        self.n_features_in_ = columns.count
-        if columns.names is not None:
-            self.feature_names_in_ = np.asarray(columns.names, dtype=object)
 
     def _extend(self, X: Floats, groups: Groups, weights: Array | None, start: int) -> None:
         """Add rows of the classes whose indices are `groups` to the sketch."""
@@ -175,23 +143,3 @@ class Fits(ABC):
         """The index of each label among the classes."""
         self._check_known(labels, self.classes_)
         return np.searchsorted(self.classes_, labels).astype(np.int32)
-
-    @staticmethod
-    def _check_known(labels: Labels, classes: Labels) -> None:
-        unseen = [plain(v) for v in np.unique(labels) if v not in classes]
-        if unseen:
-            raise InputError(
-                f"y has labels that are not among the classes: {', '.join(map(repr, unseen[:5]))}; "
-                f"the classes are {classes.tolist()!r}. Name every label in the first call's `classes`."
-            )
-
-    def _checked_on_missing(self) -> OnMissing:
-        if self.on_missing not in ("raise", "drop"):
-            raise InputError(f"on_missing={self.on_missing!r} is neither 'raise' nor 'drop'.")
-        try:
-            resolve_jobs(self.n_jobs)
-        except (ValueError, TypeError) as error:
-            raise InputError(
-                f"n_jobs={self.n_jobs!r} must be None, -1 or a positive whole number of threads."
-            ) from error
-        return self.on_missing

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +43,7 @@ class GramSystem:
         return max(float(alpha @ self.G @ alpha - 2 * self.q @ alpha + self.s), 0.0)
 
 
+@functools.lru_cache(maxsize=8)
 def contrasts(c: int) -> Array:
     """Q (c × c−1): an orthonormal basis of 1^⊥, by Helmert's construction."""
     q = np.tril(np.ones((c, c - 1)), -1)[:, ::-1] * 0.0
@@ -49,6 +51,7 @@ def contrasts(c: int) -> Array:
         q[:k, k - 1] = 1
         q[k, k - 1] = -k
         q[:, k - 1] /= np.sqrt(k * (k + 1))
+    q.flags.writeable = False
     return q
 
 

@@ -22,7 +22,9 @@ What: TypeAlias = Literal["proportions", "unknown", "weights"]
 
 DIAMETER = float(np.sqrt(2))
 SLACK = 1e-9
-FEW = 12  # degrees of freedom below which coverage was seen to fall short
+FEW = 12  # degrees of freedom wanted; half of them where each class has ENOUGH_ROWS
+ENOUGH_ROWS = 300  # from here on coverage was seen to be right everywhere
+FEW_ROWS = 50  # below, the expansion that V rests on is too short
 
 
 def check_level(level: Any) -> float:
@@ -179,10 +181,16 @@ def notes(evidence: Evidence, classes: list[Any]) -> list[str]:
             f"not separated beyond noise: {', '.join(lost[:5])}{' ...' if len(lost) > 5 else ''}. Their intervals are as wide "
             "as the simplex allows; add reference rows, or use features that separate them."
         )
-    fewest = float(min(evidence.dof.min(), evidence.dof_region))
-    if evidence.basis.size and fewest < FEW:
+    rows, fewest = float(evidence.counts.min()), float(min(evidence.dof.min(), evidence.dof_region))
+    wanted = FEW if rows < ENOUGH_ROWS else FEW / 2
+    if evidence.basis.size and rows < FEW_ROWS:
         out.append(
-            f"few rows carry the noise ({fewest:.0f} degrees of freedom, where {FEW} are wanted): intervals and regions may "
+            f"few rows: the smallest class has {rows:.0f}, and intervals want {FEW_ROWS}. They are on the wide side, the more so "
+            "the more classes there are, but may cover less than their level near shares of 0 or 1. Add rows to small classes."
+        )
+    elif evidence.basis.size and fewest < wanted:
+        out.append(
+            f"few rows carry the noise ({fewest:.0f} degrees of freedom, where {wanted:.0f} are wanted): intervals and regions may "
             "cover some points less than their level. Add rows to the smallest classes, or a larger batch."
         )
     return out

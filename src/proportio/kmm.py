@@ -14,6 +14,7 @@ from proportio.engines import Engine, Progress, Recipe
 from proportio.errors import InputError
 from proportio.estimate import Estimate
 from proportio.exact import RowSketch, keep_rows, kernel_state, restore_kernel, standardized
+from proportio.features.base import check_parts, check_seed
 from proportio.features.base import restore as restore_features
 from proportio.features.fourier import KERNELS, RandomFourier
 from proportio.features.sliced import SlicedEnergy, origin_of
@@ -238,8 +239,10 @@ class KMM(Quantifier):
         return meta, {**arrays, "center_": self.center_, "scale_": self.scale_}
 
     def _restore_map(self, meta: dict[str, Any], arrays: storage.Arrays, supply: list[Any]) -> None:
-        self._seed = meta["seed"]
-        self.center_, self.scale_ = arrays.pop("center_"), arrays.pop("scale_")
+        self._seed = check_seed(meta["seed"])
+        own = {name: arrays.pop(name) for name in ("center_", "scale_")}
+        check_parts(own, {"center_": (None,), "scale_": own["center_"].shape}, positive=("scale_",))
+        self.center_, self.scale_ = own["center_"], own["scale_"]
         self.kernel_ = restore_kernel(meta["kernel"])
         self.approx_ = "sliced" if meta["features"] else "exact"
         if meta["features"]:

@@ -22,7 +22,7 @@ from proportio import display
 from proportio.errors import InputError
 from proportio.estimate import Array, Estimate
 from proportio.gram import contrasts
-from proportio.intervals import check_level
+from proportio.intervals import DIAMETER, check_level
 from proportio.simplex import project
 from proportio.sources import read_labels
 from proportio.unknown import KnowsUnknown
@@ -135,7 +135,8 @@ def join(
     free = np.eye(c) if est.soft else contrasts(c)
     shares = project(e.alpha, soft=est.soft)
     P = (np.diag(shares) - np.outer(shares, shares)) / m
-    V1 = _psd(free.T @ (e.covariance - P) @ free)
+    anything = DIAMETER**2 * e.blind @ e.blind.T  # directions that matching does not identify are for the labels alone
+    V1 = _psd(free.T @ (e.covariance + anything - P) @ free)
     if len(rows) == 0:
         if trust == "labels":
             raise InputError("trust='labels' needs labels: rows is empty.")

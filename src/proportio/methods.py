@@ -13,7 +13,7 @@ from proportio.bandwidth import Criterion, choose
 from proportio.engines import Recipe
 from proportio.errors import InputError
 from proportio.features import Function, OneHot, RandomFourier
-from proportio.features.base import FeatureMap
+from proportio.features.base import FeatureMap, check_seed
 from proportio.features.base import restore as restore_map
 from proportio.features.classifier import cloned
 from proportio.features.fourier import Kind
@@ -116,7 +116,7 @@ class DFM(Quantifier):
         return {**meta, "seed": self._seed}, arrays
 
     def _restore_map(self, meta: dict[str, Any], arrays: storage.Arrays, supply: list[Any]) -> None:
-        self._seed = meta["seed"]
+        self._seed = check_seed(meta["seed"])
         self.features_ = restore_map(meta, arrays, supply)
         self._map_id = self.sketch_.map_id
         if type(self) is DFM:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from proportio import storage
+from proportio.auto import AutoDFM
+from proportio.baselines.counting import ACC, PACC
 from proportio.errors import FileError, InputError
 from proportio.kmm import KMM
 from proportio.methods import BBSE, DFM, RFFM
@@ -15,7 +17,7 @@ from proportio.quantifier import Quantifier
 from proportio.sketch import restore as restore_sketch
 from proportio.sources import Columns
 
-NAMED: dict[str, type[Any]] = {"DFM": DFM, "RFFM": RFFM, "KMM": KMM, "BBSE": BBSE}
+NAMED: dict[str, type[Any]] = {cls.__name__: cls for cls in (DFM, RFFM, KMM, BBSE, AutoDFM, ACC, PACC)}
 
 
 def load(path: str | os.PathLike[str], *, supply: Any = None) -> Quantifier:
@@ -50,11 +52,25 @@ def from_bytes(data: bytes, *, where: str = "the bytes given", supply: Any = Non
         names = meta["columns"]["names"]
         model._set_columns(Columns(meta["columns"]["count"], None if names is None else tuple(names)))
         model.classes_ = np.array(meta["classes"]["values"], dtype=np.dtype(meta["classes"]["dtype"]))
+        _check_whole(model)
+        model.reading_ = dict(meta.get("reading", {}))
         model._gram = None
     except FileError:
         raise
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, MemoryError) as error:
         if isinstance(error, InputError):
             raise
         raise FileError(f"{where}: not the contents of a model ({error!r}).") from error
     return model
+
+
+def _check_whole(model: Any) -> None:
+    """Refuse parts that do not fit: labels of the sketch, columns of the map, its dimension."""
+    count, names, sketch = model.columns_.count, model.columns_.names, model.sketch_
+    dfm = isinstance(model, DFM)
+    knows = model.features_.columns_.count if dfm else len(model.center_)
+    fits = (model.features_.dim, model.columns_.count) if dfm else (float("inf"), sketch.rows.shape[1])
+    labels = sketch.groups is not None and list(sketch.groups) == model.classes_.tolist()
+    named = names is None or (len(names) == count and all(isinstance(n, str) for n in names))
+    if not (labels and named and len(set(sketch.groups)) >= 2 and (knows, sketch.dim, count) == (count, *fits)):
+        raise FileError("its classes, columns and feature map do not fit together: not a file that proportio wrote.")

@@ -17,26 +17,26 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
 
 from proportio import engines, intervals, storage
 from proportio.engines import Engine, Progress, Recipe
-from proportio.errors import MismatchError, NotFittedError, ProportioWarning
+from proportio.errors import MismatchError, ProportioWarning
 from proportio.estimate import Diagnostics, Estimate
 from proportio.evidence import Blocks, Evidence
-from proportio.fitting import Fits, Groups, Labels
+from proportio.fitting import Fits, Groups
 from proportio.gram import GramSystem, delta_min, lambda_min, unbiased
 from proportio.labelled import UsesLabels
+from proportio.reference import Labels
 from proportio.simplex import Solution, solve
 from proportio.sketch import Sketch, plain
-from proportio.sources import Columns, Floats
+from proportio.sources import Floats
 
 Array = npt.NDArray[np.float64]
 
 __all__ = ["Array", "Groups", "Labels", "Quantifier"]
 
 
-class Quantifier(UsesLabels, Fits, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no type hints
+class Quantifier(Fits, UsesLabels, ABC):
     """Fits on labelled rows, then tells the class shares of unlabelled batches.
 
     After `fit`: `classes_`, `n_features_in_`, `feature_names_in_` (if the columns had names), `sketch_` (the reference,
@@ -46,8 +46,6 @@ class Quantifier(UsesLabels, Fits, BaseEstimator, ABC):  # type: ignore[misc]  #
     soft: bool
     positive: bool
 
-    classes_: Labels
-    columns_: Columns
     sketch_: Sketch
 
     # -- what a concrete quantifier defines ------------------------------------------------------------------
@@ -81,13 +79,6 @@ class Quantifier(UsesLabels, Fits, BaseEstimator, ABC):  # type: ignore[misc]  #
     @property
     def _n_features_out(self) -> int | None:
         return None
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "classes_"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit(X, y) first.")
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "classes_")
 
     # -- answering -------------------------------------------------------------------------------------------
 
@@ -149,12 +140,17 @@ class Quantifier(UsesLabels, Fits, BaseEstimator, ABC):  # type: ignore[misc]  #
 
     def _match(self, target: Sketch) -> tuple[Solution, Diagnostics, Blocks]:
         self._check_sketch(target)
-        system = GramSystem.of(self.sketch_, target, self.gram_)
+        source, target, G = self._aligned(target)
+        system = GramSystem.of(source, target, G)
         solution = solve(system, soft=self.soft, positive=self.positive)
         diagnostics = self._diagnose(system, solution)
         for message in diagnostics.warnings:
             warnings.warn(message, ProportioWarning, stacklevel=3)
-        return solution, diagnostics, Blocks(self.sketch_, target, system, self.soft)
+        return solution, diagnostics, Blocks(source, target, system, self.soft)
+
+    def _aligned(self, target: Sketch) -> tuple[Sketch, Sketch, Array]:
+        """The sketches to match, and G: a map with parts may decide by the batch which of them count."""
+        return self.sketch_, target, self.gram_
 
     def estimate(
         self, X: Any, *, sample_weight: Any = None, progress: Progress | None = None, engine: Engine = "auto"
@@ -183,7 +179,7 @@ class Quantifier(UsesLabels, Fits, BaseEstimator, ABC):  # type: ignore[misc]  #
             dropped=dropped,
             diagnostics=diagnostics,
             timings={**getattr(self, "_timings", {}), "sketch": sketched - began, "solve": done - sketched},
-            versions=dict(_versions()),
+            versions=versions(),
             positive=self.positive,
             blocks=blocks,
         )._with(evidence)
@@ -249,6 +245,7 @@ class Quantifier(UsesLabels, Fits, BaseEstimator, ABC):  # type: ignore[misc]  #
             "params": {k: v for k, v in self.get_params(deep=False).items() if _is_json(v)},
             "classes": {"values": self.classes_.tolist(), "dtype": self.classes_.dtype.str},
             "columns": {"count": self.columns_.count, "names": self.columns_.names},
+            "reading": getattr(self, "reading_", {}),
             "sketch": sketch,
             "map": phi,
         }
@@ -261,6 +258,11 @@ class Quantifier(UsesLabels, Fits, BaseEstimator, ABC):  # type: ignore[misc]  #
 
 def _is_json(v: Any) -> bool:
     return v is None or isinstance(v, (bool, int, float, str))
+
+
+def versions() -> dict[str, str]:
+    """What an estimate was made with."""
+    return dict(_versions())
 
 
 @functools.cache

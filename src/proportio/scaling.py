@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,8 @@ from scipy.spatial.distance import pdist
 
 from proportio.errors import InputError
 from proportio.sources import Floats
+
+SHORTEST = 1e-75  # beyond it, and its inverse, squares and their products overflow
 
 Array = npt.NDArray[np.float64]
 
@@ -48,9 +49,10 @@ def check_length(value: Any, name: str = "bandwidth", remedy: str = "") -> float
         raise InputError(
             f"{name}={value!r} is not a number: give a finite number above 0, in standard deviations of the columns{remedy}."
         )
-    if not (math.isfinite(value) and value > 0):
+    if not SHORTEST < value < 1 / SHORTEST:
         raise InputError(
-            f"{name}={value!r} must be finite and above 0: it is a length, in standard deviations of the columns{remedy}."
+            f"{name}={value!r} must be finite and above 0 ({SHORTEST:g} to {1 / SHORTEST:g}): "
+            f"it is a length, in standard deviations of the columns{remedy}."
         )
     return float(value)
 

@@ -7,8 +7,11 @@
 tr S_r comes from the rows' own products (unbiased), tr S_r² and tr S_r³ from the products of *different* blocks: the square of a
 block's own product would count its fourth moment, and the plain tr Ŝ_r² is too large by (tr S_r)²/ν (docs/design/0004).
 
-What no such test can see: a change that lies within the span of the classes. If the new rows embed to a mixture of the classes
-(shares that sum to one; soft: any shares), the residual stays 0 and the shares absorb them.
+α̃ are shares that sum to one, in the soft form too: label shift is the claim that such shares explain the batch, and rows that
+embed to 0, which the soft form leaves unknown without a residual, contradict it.
+
+What no such test can see: a change that lies within the span of the classes. If the new rows embed to a mixture of the
+classes, the residual stays 0 and the shares absorb them.
 """
 
 from __future__ import annotations
@@ -22,8 +25,9 @@ from scipy.special import fdtrc, gammaincc, gammainccinv, ndtri
 
 from proportio.bootstrap import DRAWS, multipliers, residuals
 from proportio.errors import InputError
-from proportio.evidence import Array, Blocks, Evidence
+from proportio.evidence import Array, Blocks, Evidence, Single, projected, within
 from proportio.intervals import distance2
+from proportio.storage import plain
 
 EXPLAINED = "label shift explains this batch"
 SOMETHING_ELSE = "something else is in it"
@@ -47,11 +51,12 @@ class Residual:
     @classmethod
     def of(cls, blocks: Blocks, evidence: Evidence) -> Self:
         """From the Gram matrix of the block factors: O(((c + 1)K)² D)."""
+        blocks, evidence = under_label_shift(blocks, evidence)
         alpha, H = matched(evidence, blocks)
         X, c, weight = blocks.along, blocks.c, np.append(alpha, 1.0)
         mean = float(weight**2 @ blocks.beyond(H)) if evidence.basis.size else 0.0
         r = (X[c] - alpha @ X[:c]) * weight[blocks.group]
-        factors = projected(blocks, alpha, H) if mean > 0 else np.zeros((0, 0))
+        factors = projected(blocks, H, weight) if mean > 0 else np.zeros((0, 0), dtype=np.float32)
         return cls(
             T=blocks.system.squared_residual(alpha),
             mean=mean,
@@ -71,6 +76,11 @@ class Residual:
         return cls(**{f.name: float(data[f.name]) for f in fields(cls)})
 
 
+def under_label_shift(blocks: Blocks, evidence: Evidence) -> tuple[Blocks, Evidence]:
+    """What the test reads: of the soft form, the blocks and α̃ of shares that sum to one."""
+    return (blocks.summing, Evidence.of(blocks.summing)) if blocks.soft else (blocks, evidence)
+
+
 def matched(evidence: Evidence, blocks: Blocks) -> tuple[Array, Array]:
     """α̃ and H, fitted along the blind directions too (with G): what they could explain is not held against the batch."""
     N, G = evidence.blind, evidence.G
@@ -78,39 +88,27 @@ def matched(evidence: Evidence, blocks: Blocks) -> tuple[Array, Array]:
     return evidence.alpha + inside @ (blocks.system.q - G @ evidence.alpha), evidence.H + inside
 
 
-def projected(blocks: Blocks, alpha: Array, H: Array) -> Array:
-    """⟨(I − P)F_n, (I − P)F_m⟩ α_g α_h of all cells (1 for the batch): their squares sum to tr Ŝ_r²."""
-    X = blocks.along[: blocks.c]
-    weight = np.append(alpha, 1.0)[blocks.group]
-    return np.asarray((blocks.gram - X.T @ (H @ X)) * weight[:, None] * weight)
-
-
-def squared_trace(factors: Array, blocks: Blocks) -> float:
+def squared_trace(factors: Single, blocks: Blocks) -> float:
     """tr S_r²: between groups as it is; within a group from pairs of different blocks, freed of what their common mean shares."""
-    total = 0.0
-    squares = factors**2
+    total = _inner(factors, factors)
     for g in range(blocks.c + 1):
         cells = blocks.of_group(g)
-        total += float(squares[cells].sum() - squares[cells, cells].sum())
-        total += _within(factors[cells, cells], blocks.shares[cells])
+        own = factors[cells, cells].astype(np.float64)
+        total += within(own, blocks.shares[cells]) - float((own**2).sum())
     return total
 
 
-def _within(factors: Array, p: Array) -> float:
-    """tr S_g² from Γ of one group: E Γ_kl² = M_kl² (tr S)² + (M_kl² + M_kk M_ll) tr S², M = (diag p − ppᵀ)/(1 − Σp²)."""
-    M = (np.diag(p) - np.outer(p, p)) / (1 - np.sum(p * p))
-    m = np.diag(M)
-    off = float((factors**2).sum() - (np.diag(factors) ** 2).sum())
-    shared = float((M**2).sum() - (m**2).sum())
-    apart = float(m.sum() ** 2 - (m**2).sum()) + shared
-    return max((off - shared * float(np.trace(factors)) ** 2) / apart, 0.0)
-
-
-def skewness(factors: Array) -> float:
+def skewness(factors: Single) -> float:
     """8 tr S³/(2 tr S²)^{3/2}, both from products of different blocks."""
-    off = (factors - np.diag(np.diag(factors))).astype(np.float32)
-    second = float((off * off).sum(dtype=np.float64))
-    return float(8 * ((off @ off) * off).sum(dtype=np.float64) / (2 * second) ** 1.5) if second > 0 else 0.0
+    off = factors / np.float32(np.abs(factors).max(initial=0) or 1)  # cubes of small numbers would vanish
+    np.fill_diagonal(off, 0)
+    second = _inner(off, off)
+    return 8 * _inner(off @ off.T, off) / (2 * second) ** 1.5 if second > 0 else 0.0
+
+
+def _inner(A: Single, B: Single) -> float:
+    """Σ A_nm B_nm, rows summed in float32 and their sums in float64."""
+    return float(np.einsum("nm,nm->n", A, B).sum(dtype=np.float64))
 
 
 @dataclass(frozen=True)
@@ -140,9 +138,8 @@ class LabelShiftTest:
         return f"{self.verdict} (p = {self.pvalue:.2g}, effect {self.effect_size:.2g})\n{self.explanation}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain Python values; NaN as None."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in values.items()}
+        """Plain Python values; NaN and infinity as None."""
+        return plain(self)
 
 
 def label_shift_test(
@@ -194,7 +191,9 @@ def label_shift_test(
 
 def bootstrap_null(blocks: Blocks, evidence: Evidence, draws: int = DRAWS, random_state: Any = 0) -> Array:
     """Draws of T − tr S_r under label shift."""
-    return residuals(projected(blocks, *matched(evidence, blocks)), multipliers(blocks, draws, random_state))
+    blocks, evidence = under_label_shift(blocks, evidence)
+    alpha, H = matched(evidence, blocks)
+    return residuals(projected(blocks, H, np.append(alpha, 1.0)), multipliers(blocks, draws, random_state))
 
 
 def _check_size(level: Any) -> None:
@@ -239,9 +238,8 @@ class DriftTest:
     verdict: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain Python values; NaN as None."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in values.items()}
+        """Plain Python values; NaN and infinity as None."""
+        return plain(self)
 
 
 def drift_test(

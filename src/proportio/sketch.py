@@ -11,7 +11,7 @@ import functools
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 import numpy as np
@@ -20,13 +20,14 @@ import numpy.typing as npt
 from proportio import storage
 from proportio._compiled.sums import deal
 from proportio.errors import EmptyClassError, FileError, InputError, InputTypeError, MismatchError
-from proportio.features.base import FeatureMap
+from proportio.features.base import FeatureMap, check_parts
 from proportio.sources import Floats
 
 Array = npt.NDArray[np.float64]
 Label = Any
 
 BLOCKS = 64
+FEW_BLOCKS = 16
 
 
 def blocks_for(n_groups: int) -> int:
@@ -67,6 +68,10 @@ class Tally:
 
     def stacked(self) -> Array:
         return np.stack([self.rows, self.weight, self.weight2, self.norm2])
+
+    def merged(self, blocks: int) -> Tally:
+        """With neighbouring blocks added up, so that `blocks` of them are left."""
+        return Tally(*(a.reshape(len(a), blocks, -1).sum(axis=2) for a in self.stacked()))
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
@@ -128,6 +133,9 @@ class Sketch(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}: {self.n_rows:,} rows, {self.n_groups} × {self.n_blocks} blocks ({self.map_id})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # not what is only remembered
+
     @staticmethod
     def merge(parts: Iterable[Sketch]) -> Sketch:
         """The sketch of all parts together."""
@@ -148,6 +156,11 @@ class Sketch(ABC):
                     f"these sketches have different {what} ({mine} and {yours}) and cannot be merged: "
                     "make every part with the same saved model, model.sketch(part)."
                 )
+
+    @property
+    def coarse(self) -> Sketch:
+        """The same sums in fewer blocks, for what needs no more; itself where that would save nothing."""
+        return self
 
     @abstractmethod
     def _plus(self, other: Any) -> Self: ...
@@ -239,8 +252,20 @@ class BlockSketch(Sketch):
     def means(self) -> Array:
         """B = [Φ̂_1 … Φ̂_c], (D, groups)."""
         self.require_rows()
+        return self._means
+
+    @functools.cached_property
+    def _means(self) -> Array:
         out: Array = (self.amplitude * self.sums.sum(axis=1) / self.tally.totals[:, None]).T
+        out.flags.writeable = False
         return out
+
+    @functools.cached_property
+    def coarse(self) -> BlockSketch:
+        if self.n_blocks <= FEW_BLOCKS:
+            return self
+        sums = self.sums.reshape(self.n_groups, FEW_BLOCKS, -1, self.sums.shape[2]).sum(axis=2)
+        return type(self)(self.tally.merged(FEW_BLOCKS), self.map_id, self.groups, sums=sums, amplitude=self.amplitude)
 
     def block_products(self, other: BlockSketch) -> Array:
         a = (self.sums * self.amplitude).reshape(-1, self.sums.shape[2])
@@ -252,8 +277,7 @@ class BlockSketch(Sketch):
         return (scaled @ other.sums.reshape(-1, other.sums.shape[2]).T).reshape(self.n_groups, *other.sums.shape[:2])
 
     def block_norms(self) -> Array:
-        out: Array = np.einsum("gkd,gkd,d->gk", self.sums, self.sums, self.amplitude**2)
-        return out
+        return np.asarray(np.square(self.sums) @ self.amplitude**2)
 
     def products(self, other: BlockSketch) -> Array:
         out: Array = self.means().T @ other.means()
@@ -269,7 +293,10 @@ class BlockSketch(Sketch):
 
     @classmethod
     def _restore(cls, common: dict[str, Any], meta: dict[str, Any], arrays: storage.Arrays) -> Self:
-        return cls(**common, sums=arrays["sums"], amplitude=arrays["amplitude"])
+        check_parts(arrays, {"sums": (*common["tally"].rows.shape, None)})
+        check_parts(arrays, {"amplitude": arrays["sums"].shape[2:]})
+        sums, amplitude = (arrays[name].astype(np.float64) for name in ("sums", "amplitude"))
+        return cls(**common, sums=sums, amplitude=amplitude)
 
 
 def sketch_rows(
@@ -333,7 +360,13 @@ def plain(label: Any) -> Any:
 def restore(meta: dict[str, Any], arrays: storage.Arrays) -> Sketch:
     """The sketch whose `state` this is."""
     groups = None if meta["groups"] is None else tuple(meta["groups"])
-    common = {"tally": Tally(*arrays["tally"]), "map_id": meta["map_id"], "groups": groups}
+    if not all(isinstance(name, str) for name in (meta["map_id"], meta["form"])):
+        raise FileError("the sketch does not say of what map it is: not a file that proportio wrote.")
+    check_parts(arrays, {"tally": (4, 1 if groups is None else len(groups), None)})
+    tally = arrays["tally"].astype(np.float64)
+    if (tally < 0).any():
+        raise FileError("the sketch counts less than no rows: not a file that proportio wrote.")
+    common = {"tally": Tally(*tally), "map_id": meta["map_id"], "groups": groups}
     return FORMS[meta["form"]]._restore(common, meta, arrays)
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import tempfile
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +64,8 @@ def unpack(data: bytes, kind: str, where: str = "the bytes given") -> tuple[dict
         intact = digest(meta, arrays) == header.get("sha256")
     except (ValueError, TypeError, RecursionError) as error:
         raise FileError(f"{where}: its metadata is damaged ({error}). Copy it again or save it anew.") from error
+    if not (isinstance(meta, dict) and type(meta.get("schema")) is int and isinstance(meta.get("kind"), str)):
+        raise FileError(f"{where}: its metadata lacks a kind or a schema: not a file that proportio wrote.")
     if not intact:
         raise FileError(f"{where}: the checksum does not match: altered or damaged. Copy it again or save it anew.")
     if meta["schema"] > SCHEMA:
@@ -73,23 +77,55 @@ def unpack(data: bytes, kind: str, where: str = "the bytes given") -> tuple[dict
     return meta, arrays
 
 
+def plain(record: Any) -> dict[str, Any]:
+    """The fields of a frozen record as JSON knows them: NaN and infinity as None."""
+    values = {f.name: getattr(record, f.name) for f in fields(record)}
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
+
+
 def write(path: str | os.PathLike[str], data: bytes) -> None:
     """All of the file or none of it: write beside the target, flush, rename."""
-    target = Path(path)
+    write_all({path: data})
+
+
+def write_all(files: Mapping[str | os.PathLike[str], bytes]) -> None:
+    """All of the files or none of them: each is written beside its target and flushed, then all are renamed."""
+    beside: dict[Path, Path] = {}
+    target = Path()
     try:
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as f:
-            beside = Path(f.name)
-            try:
+        for path, data in files.items():
+            target = Path(path)
+            with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as f:
+                beside[target] = Path(f.name)
                 f.write(data)
                 f.flush()
                 os.fsync(f.fileno())
-                beside.chmod(0o666 & ~_umask())  # a temporary file is private, a result is for whom the user lets in
-                beside.replace(target)
-            except BaseException:
-                beside.unlink(missing_ok=True)
-                raise
+            beside[target].chmod(
+                0o666 & ~_umask()
+            )  # a temporary file is private, a result is for whom the user lets in
+        for target, written in beside.items():
+            written.replace(target)
     except OSError as error:
         raise FileError(f"{target}: cannot be written ({error.strerror or error}).") from error
+    finally:
+        for written in beside.values():
+            written.unlink(missing_ok=True)
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse a path that `write` could not write to, before the work that it is to hold."""
+    target = Path(path)
+    if target.is_dir():
+        why = "it is a directory; name a file in it"
+    elif target.exists() and not target.is_file():
+        why = "it is a device or a pipe; name a file"
+    elif not target.parent.is_dir():
+        why = f"there is no directory {target.parent}; make it first"
+    elif not os.access(target.parent, os.W_OK):
+        why = f"the directory {target.parent} may not be written to"
+    else:
+        return
+    raise FileError(f"{target}: cannot be written: {why}.")
 
 
 def _umask() -> int:

@@ -50,11 +50,17 @@ class Uncertainty:
         """T, tr S_r and tr S_r² of the label-shift test; computed when first asked for, and kept in JSON."""
         return Residual.of(self._blocks("a label-shift test"), self.evidence)
 
+    @property
+    def testable(self) -> bool:
+        """Whether the label-shift test can be had: not of shares made by hand."""
+        return self.blocks is not None or "residual" in self.__dict__
+
     def _blocks(self, what: str) -> Blocks:
         if self.blocks is None:
             raise InputError(
                 f"{what}: this estimate no longer has the block sums that it takes (it was read from JSON, or made by hand): "
-                "call the method on the estimate that model.estimate(X) returns."
+                "call the method on the estimate that model.estimate(X) returns. Methods of pp.baselines never have them: "
+                "use DFM, RFFM, KMM or BBSE; for intervals alone, draws=200 where the method has draws."
             )
         return self.blocks
 

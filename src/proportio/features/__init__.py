@@ -6,6 +6,7 @@ from proportio.features.compose import Chain, Function, Stack
 from proportio.features.fourier import RandomFourier
 from proportio.features.histogram import Histogram
 from proportio.features.sliced import SlicedEnergy
+from proportio.features.typical import Typical
 
 __all__ = [
     "Chain",
@@ -17,4 +18,5 @@ __all__ = [
     "RandomFourier",
     "SlicedEnergy",
     "Stack",
+    "Typical",
 ]

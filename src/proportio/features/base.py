@@ -147,6 +147,8 @@ def restore(meta: dict[str, Any], arrays: Arrays, supply: list[Any]) -> FeatureM
     """The map whose `state` this is."""
     fitted = REGISTRY[meta["class"]]._restore(meta, arrays, supply)
     names = meta["columns"]
+    if not is_count(meta["n_columns"]) or (names is not None and len(names) != meta["n_columns"]):
+        raise FileError(f"the map has {meta['n_columns']!r} columns: not a file that proportio wrote.")
     fitted.columns_ = Columns(meta["n_columns"], None if names is None else tuple(names))
     return fitted
 
@@ -156,16 +158,30 @@ def is_count(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def check_parts(arrays: Arrays, shapes: dict[str, tuple[int | None, ...]]) -> None:
-    """Refuse arrays of a file that are missing, of other shapes (None: any length), or not finite numbers."""
+LARGEST = 1e75  # of what a file may hold: four of them multiply without overflow
+
+
+def check_seed(seed: Any) -> int:
+    """The seed of a file."""
+    if type(seed) is not int or not 0 <= seed < 2**63:
+        raise FileError(f"the seed {seed!r} is none: not a file that proportio wrote.")
+    return seed
+
+
+def check_parts(arrays: Arrays, shapes: dict[str, tuple[int | None, ...]], positive: tuple[str, ...] = ()) -> None:
+    """Refuse arrays of a file that are missing, of other shapes (None: any length), or not finite or not `positive` numbers."""
     for name, shape in shapes.items():
         a = arrays[name]
         if a.ndim != len(shape) or any(k is not None and k != n for k, n in zip(shape, a.shape, strict=True)):
             raise FileError(
                 f"the array {name!r} has shape {a.shape} where {shape} was expected: not a file that proportio wrote."
             )
-        if a.dtype.kind not in "biuf" or not np.isfinite(a).all():
-            raise FileError(f"the array {name!r} does not hold finite numbers: not a file that proportio wrote.")
+        if a.dtype.kind not in "biuf" or not (np.abs(a.astype(np.float64)) < LARGEST).all():
+            raise FileError(
+                f"the array {name!r} does not hold numbers below {LARGEST:g}: not a file that proportio wrote."
+            )
+        if name in positive and not (a > 0).all():
+            raise FileError(f"the array {name!r} holds numbers that are not above 0: not a file that proportio wrote.")
 
 
 def prefixed(prefix: str, arrays: Arrays) -> Arrays:

@@ -19,7 +19,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from proportio.errors import FileError, InputError, MismatchError
-from proportio.features.base import Array, FeatureMap
+from proportio.features.base import Array, FeatureMap, check_parts
 from proportio.sources import Columns, Floats
 from proportio.storage import Arrays
 
@@ -78,9 +78,12 @@ class Posterior(FeatureMap):
         members = [-1] if self.cv == "split" else range(int(self.folds_.max()) + 1)
         for k in members:
             train = self.folds_ == k if self.cv == "split" else self.folds_ != k
-            model = default_classifier() if self.classifier is None else clone(self.classifier)
-            extra = {} if weights is None else {_weight_keyword(model): weights[train]}
-            self.members_.append(model.fit(X[train].astype(np.float64), y[train], **extra))
+            self.members_.append(self._trained(X[train], y[train], None if weights is None else weights[train]))
+
+    def _trained(self, X: Floats, y: npt.NDArray[Any], weights: Array | None) -> Any:
+        model = default_classifier() if self.classifier is None else clone(self.classifier)
+        extra = {} if weights is None else {_weight_keyword(model): weights}
+        return model.fit(X.astype(np.float64), y, **extra)
 
     def _deal(self, y: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """Fold of each source row, classes spread evenly; −1 for rows that only train."""
@@ -146,7 +149,12 @@ class Posterior(FeatureMap):
     @classmethod
     def _restore(cls, meta: dict[str, Any], arrays: Arrays, supply: list[Any]) -> Self:
         out = cls(cv="prefit")
+        d = meta["n_columns"]
+        check_parts(arrays, {"probes": (None, d), "answers": (len(arrays["probes"]), None)})
+        c = arrays["answers"].shape[1]
         if meta["carried"]:
+            for k in range(meta["members"]):
+                check_parts(arrays, {f"weights.{k}": (d, c), f"bias.{k}": (c,)})
             out.members_ = [Affine(arrays[f"weights.{k}"], arrays[f"bias.{k}"]) for k in range(meta["members"])]
         elif not supply:
             raise FileError(
@@ -159,13 +167,17 @@ class Posterior(FeatureMap):
         out.classifier = out.members_[0]
         out.columns_ = Columns(meta["n_columns"])
         out.probes_, out.answers_ = arrays["probes"], arrays["answers"]
-        out.amplitude_, out.bound_ = np.ones(out.answers_.shape[1]), 1.0
+        out._read(meta, arrays)
         got = out._raw(out.probes_, None)
         if got.shape != out.answers_.shape or np.abs(got - out.answers_).max() > 1e-6:
             raise MismatchError(
                 "the classifier supplied answers differently from the one that this model was fitted with."
             )
         return out
+
+    def _read(self, meta: dict[str, Any], arrays: Arrays) -> None:
+        """What the classifier alone does not say."""
+        self.amplitude_, self.bound_ = np.ones(self.answers_.shape[1]), 1.0
 
 
 class OneHot(Posterior):

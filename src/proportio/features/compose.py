@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.base import clone
 
 from proportio.errors import FileError, InputError
-from proportio.features.base import Array, FeatureMap, prefixed, restore, under
+from proportio.features.base import Array, FeatureMap, check_parts, prefixed, restore, under
 from proportio.sources import Columns, Floats
 from proportio.storage import Arrays
 
@@ -67,6 +67,9 @@ class Stack(FeatureMap):
     @classmethod
     def _restore(cls, meta: dict[str, Any], arrays: Arrays, supply: list[Any]) -> Self:
         maps = [restore(m, under(str(i), arrays), supply) for i, m in enumerate(meta["maps"])]
+        check_parts(arrays, {"stack_weights": (len(maps),)})
+        if any(m.columns_.count != meta["n_columns"] for m in maps):
+            raise FileError("the maps of a stack do not read the same columns: not a file that proportio wrote.")
         out = cls(maps, arrays["stack_weights"].tolist())
         out._set(maps, arrays["stack_weights"])
         return out
@@ -123,6 +126,10 @@ class Chain(FeatureMap):
     def _restore(cls, meta: dict[str, Any], arrays: Arrays, supply: list[Any]) -> Self:
         first = restore(meta["first"], under("first", arrays), supply)
         second = restore(meta["second"], under("second", arrays), supply)
+        if (first.columns_.count, second.columns_.count) != (meta["n_columns"], first.dim):
+            raise FileError(
+                "the second map of a chain does not read what the first gives: not a file that proportio wrote."
+            )
         out = cls(first, second)
         out._set(first, second)
         return out

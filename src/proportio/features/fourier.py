@@ -177,13 +177,13 @@ class RandomFourier(FeatureMap):
         out.center_, out.scale_ = arrays["center"], arrays["scale"]
         unit = {k: v for k, v in arrays.items() if k not in ("center", "scale")}
         d, f = meta["n_columns"], out._n_frequencies
-        check_parts(arrays, {"center": (d,), "scale": (d,)})
+        check_parts(arrays, {"center": (d,), "scale": (d,)}, positive=("scale",))
         if out.kind == "structured":
             blocks, p = _blocks(d, f)
             check_parts(unit, {"signs": (3, blocks, p), "radii": (blocks, p)})
         else:
             check_parts(unit, {"omega": (d, f), **({"bias": (f,)} if out.kind == "cos-bias" else {})})
-        out._set(unit, meta["sigma"])
+        out._set(unit, check_bandwidth(meta["sigma"]))
         return out
 
 

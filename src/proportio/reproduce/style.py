@@ -1,16 +1,13 @@
 """The look of a method: the same colour, marker and dashes in every figure.
 
-Colours are Okabe and Ito's, which the colour-blind tell apart; markers and dashes tell the methods apart without them.
+Markers and dashes tell the methods apart without them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
-BLUE, RED, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
-GREY = "#777777"
+from proportio.palette import BLACK, BLUE, GREEN, GREY, LOOK, ORANGE, PURPLE, RED, SKY, SPARE
 
 STYLE: dict[str, tuple[str, str, str]] = {  # colour, marker, dashes
     "RFFM": (SKY, "s", "--"),
@@ -46,19 +43,9 @@ STYLE: dict[str, tuple[str, str, str]] = {  # colour, marker, dashes
     "sharp, contaminated": (ORANGE, "^", "-"),
     "error": (BLACK, "x", "-"),
 }
-SPARE = [(c, m, "-") for m in "hp<>" for c in (BLACK, ORANGE, GREEN, PURPLE, RED, BLUE)]
-LOOK: dict[Any, Any] = {
-    "font.size": 8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 8.5,
-    "lines.linewidth": 1.3,
-    "lines.markersize": 3.8,
-    "legend.frameon": False,
-    "svg.hashsalt": "proportio",
-    "svg.fonttype": "none",
-    "figure.dpi": 100,
-}
+
+
+__all__ = ["BLACK", "BLUE", "GREEN", "GREY", "LOOK", "ORANGE", "PURPLE", "RED", "SKY", "SPARE", "STYLE", "style_of"]
 
 
 def style_of(name: str, order: Sequence[str] = ()) -> dict[str, str]:

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -48,6 +49,11 @@ class Source(ABC):
         """Its rows, where they are known without reading them."""
         return None
 
+    @property
+    def reading(self) -> dict[str, Any]:
+        """The format and the options that read another file as this one was read, in plain JSON; a model keeps them."""
+        return {}
+
     @abstractmethod
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """Tables (of Arrow, or anything that an estimator takes) with only these columns, in this order."""
@@ -85,6 +91,11 @@ class Stream(Source):
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         reader = arrow.library(self.name).RecordBatchReader.from_stream(self.stream)
         return (batch if columns is None else batch.select(list(columns)) for batch in reader)
+
+
+def rows_of(n_columns: int) -> int:
+    """The rows of a batch, where nobody asked for another number."""
+    return int(np.clip(BATCH_VALUES // max(1, n_columns), *BATCH_ROWS))
 
 
 def as_source(X: Any) -> Source | None:
@@ -200,7 +211,8 @@ def ahead(items: Iterator[T], depth: int = AHEAD) -> Generator[T]:
     finally:
         reader.shutdown(wait=True, cancel_futures=True)
         if hasattr(items, "close"):
-            items.close()
+            with suppress(ValueError):  # still read: the interrupt came as the thread began
+                items.close()
 
 
 def require_columns(columns: Sequence[str], names: Sequence[str], where: str) -> None:
@@ -215,7 +227,7 @@ def require_columns(columns: Sequence[str], names: Sequence[str], where: str) ->
 
 def _tables(source: Source, names: Sequence[str]) -> Generator[tuple[str, Any]]:
     """The tables of a source in pieces that suit the kernels, each with the place it is from."""
-    rows = source.batch_rows or int(np.clip(BATCH_VALUES // max(1, len(names)), *BATCH_ROWS))
+    rows = source.batch_rows or rows_of(len(names))
     first = 0
     for table in arrow.in_pieces(source.batches(names), rows):
         if len(table):

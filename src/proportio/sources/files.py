@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from proportio.errors import FileError, InputError, InputTypeError, MismatchError
 from proportio.sources import arrow
-from proportio.sources.base import Source, listed
+from proportio.sources.base import Source, listed, rows_of
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Opener: TypeAlias = Callable[..., Source]
@@ -35,9 +35,9 @@ def scan(
     """Files as a source that is never in memory at once: `model.estimate(pp.scan("cells/*.parquet"))`.
 
     `paths` are a file, a pattern, a directory (its `key=value` folders become columns), or a list of these, all of one format:
-    CSV (and .tsv, .csv.gz), Parquet, Arrow or Feather, or what else `proportio.sources.OPENERS` lists by suffix. `columns` keeps
+    CSV (and .tsv, .csv.gz), Parquet, Arrow, FCS, h5ad, or what else `proportio.sources.OPENERS` lists by suffix. `columns` keeps
     these only, for example the features and the label. `options` go to the format's opener; of CSV: `delimiter`,
-    `decimal_point`, `encoding`, `null_values`.
+    `decimal_point`, `encoding`, `null_values`; of FCS: `compensation`, `transform`, `along`; of h5ad: `layer`, `use_rep`, `along`.
 
     >>> import pathlib, tempfile, proportio as pp
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "batch.csv"
@@ -57,7 +57,7 @@ def scan(
     suffix = None if format is None else f".{format.lower().removeprefix('.')}"
     if suffix is not None and suffix not in OPENERS:
         raise InputError(f"format={format!r} is unknown: use one of {_known()}.")
-    files = [file for path in given for file in _expand(path, suffix)]
+    files = [file for path in given for file in expand(path, suffix)]
     found = {suffix or _suffix(file) for file in files}
     openers = {OPENERS[s] for s in found}
     if len(openers) > 1 or len({ENCODINGS.get(s) for s in found}) > 1:
@@ -103,6 +103,10 @@ class Selected(Source):
     def n_rows(self) -> int | None:
         return self.source.n_rows
 
+    @property
+    def reading(self) -> dict[str, Any]:
+        return self.source.reading
+
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         return self.source.batches(self.kept if columns is None else columns)
 
@@ -131,7 +135,6 @@ class Files(Source):
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         names = list(self.columns if columns is None else columns)
-        rows = self.batch_rows or 1 << 18
         for fragment in self.fragments:
             with Reading(fragment.path):
                 lost = set(names) - set(fragment.physical_schema.names) - _keys(fragment)
@@ -141,7 +144,12 @@ class Files(Source):
                         "Leave the file out, or scan the columns that all files have: scan(..., columns=[...])."
                     )
                 scanner = fragment.scanner(
-                    schema=self.schema, columns=names, batch_size=rows, batch_readahead=2, use_threads=self.threads
+                    schema=self.schema,
+                    columns=names,
+                    batch_size=self.batch_rows or rows_of(len(names)),
+                    batch_readahead=2,
+                    fragment_scan_options=self._unbuffered(fragment),
+                    use_threads=self.threads,
                 )
                 yield from scanner.to_batches()
 
@@ -152,6 +160,14 @@ class Files(Source):
             for piece in _stretches(fragment):
                 yield replace(self, fragments=(piece,), threads=False), start if self.countable else None
                 start += self._count(piece) if self.countable else 0
+
+    @staticmethod
+    def _unbuffered(fragment: Any) -> Any:
+        """Row groups column by column, as local disks have them: reading whole ones at once doubles the memory."""
+        from pyarrow import dataset as ds
+
+        parquet = isinstance(fragment, ds.ParquetFileFragment)
+        return ds.ParquetFragmentScanOptions(pre_buffer=False) if parquet else None
 
     @staticmethod
     def _count(fragment: Any) -> int:
@@ -283,7 +299,7 @@ class Reading:
             ) from error
 
 
-def _expand(path: PathLike, suffix: str | None) -> list[Path]:
+def expand(path: PathLike, suffix: str | None) -> list[Path]:
     """The files that a path, a pattern or a directory stands for."""
     text = os.fspath(path)
     here = Path(text).expanduser()

@@ -1,0 +1,1 @@
+"""The subcommands: each parses, calls the library and prints. Only `proportio.cli` knows them all."""
