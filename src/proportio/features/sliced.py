@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from proportio._compiled.fourier import fourier_features, fourier_sums
-from proportio.errors import InputError
+from proportio.errors import FileError, InputError
 from proportio.features.base import Array, Cells, FeatureMap, check_parts, is_count
 from proportio.kernels import Energy
 from proportio.scaling import check_length, moments
@@ -161,11 +161,16 @@ class SlicedEnergy(FeatureMap):
 
     @classmethod
     def _restore(cls, meta: dict[str, Any], arrays: Arrays, supply: list[Any]) -> Self:
-        d = meta["n_columns"]
-        check_parts(arrays, {"omega": (d, None), "center": (d,), "scale": (d,)})
-        out = cls(arrays["omega"].shape[1], origin=arrays["center"].tolist(), radius=meta["radius"])
-        out._rho = float(meta["rho"])
-        out._set(arrays["omega"], int(meta["per_stratum"]), arrays["center"], arrays["scale"], meta["radius"])
+        d, omega, per_stratum = meta["n_columns"], arrays["omega"], meta["per_stratum"]
+        check_parts(arrays, {"omega": (d, None), "center": (d,), "scale": (d,)}, positive=("scale",))
+        if not is_count(per_stratum) or per_stratum < 1 or omega.shape[1] % per_stratum or not omega.any(axis=0).all():
+            raise FileError(
+                f"{omega.shape[1]} directions in strata of {per_stratum!r} are not what proportio draws: not a file that it wrote."
+            )
+        radius = None if meta["radius"] is None else check_length(meta["radius"], "radius")
+        out = cls(omega.shape[1], origin=arrays["center"].tolist(), radius=radius)
+        out._rho = check_length(meta["rho"], "rho")
+        out._set(omega, per_stratum, arrays["center"], arrays["scale"], radius)
         return out
 
 
