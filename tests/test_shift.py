@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import proportio as pp
-from proportio.evidence import within
+from proportio.blocks import within
 from proportio.shift import EXPLAINED, SOMETHING_ELSE, TOO_LITTLE, UNSEEN, Residual, label_shift_test, skewness
 
 F64 = NDArray[np.float64]

@@ -21,9 +21,10 @@ from sklearn.base import BaseEstimator
 
 from proportio import intervals, storage
 from proportio._compiled.threads import resolve_jobs
+from proportio.blocks import Blocks
 from proportio.errors import InputError, MismatchError, NotFittedError, ProportioWarning
 from proportio.estimate import Diagnostics, Estimate
-from proportio.evidence import Blocks, Evidence
+from proportio.evidence import Evidence
 from proportio.gram import GramSystem, delta_min, lambda_min, unbiased
 from proportio.labelled import UsesLabels
 from proportio.simplex import Solution, solve

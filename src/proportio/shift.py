@@ -20,9 +20,10 @@ from typing import Any, Literal, Self
 import numpy as np
 from scipy.special import fdtrc, gammaincc, gammainccinv, ndtri
 
+from proportio.blocks import Array, Blocks, Single, projected, within
 from proportio.bootstrap import DRAWS, multipliers, residuals
 from proportio.errors import InputError
-from proportio.evidence import Array, Blocks, Evidence, Single, projected, within
+from proportio.evidence import Evidence
 from proportio.intervals import distance2
 
 EXPLAINED = "label shift explains this batch"
