@@ -237,6 +237,17 @@ def test_decisions_alone_leave_no_residual_to_test(soft: bool) -> None:
     assert "no more dimensions than the classes span" in test.explanation and "RFFM" in test.explanation
 
 
+@both
+def test_a_batch_of_one_row_repeated_is_no_accident(soft: bool) -> None:
+    """Neither the batch nor one class has any noise: nothing is NaN, and nothing is said beyond what can be told."""
+    X, y, _ = world(np.random.default_rng(0), 60, 10)
+    X[y == 2] = X[y == 2][0]
+    est = pp.RFFM(60, 1.5, soft).fit(X, y).estimate(np.tile(X[y == 2][:1], (50, 1)))
+    test = est.label_shift_test()
+    assert est.residual.variance >= 0 and np.isfinite(est.interval()).all()
+    assert test.verdict in (EXPLAINED, SOMETHING_ELSE, TOO_LITTLE) and est.proportions[2] > 0.9
+
+
 def test_results_are_plain_json() -> None:
     X, y, Z = world(np.random.default_rng(0), 50, 100)
     for model in (pp.RFFM(60, 1.5), pp.BBSE(cv=2)):
