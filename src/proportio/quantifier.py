@@ -19,10 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from proportio import engines, intervals, storage
+from proportio.blocks import Blocks
 from proportio.engines import Engine, Progress, Recipe
 from proportio.errors import MismatchError, ProportioWarning
 from proportio.estimate import Diagnostics, Estimate
-from proportio.evidence import Blocks, Evidence
+from proportio.evidence import Evidence
 from proportio.fitting import Fits, Groups
 from proportio.gram import GramSystem, delta_min, lambda_min, unbiased
 from proportio.labelled import UsesLabels
