@@ -166,7 +166,7 @@ def main() -> None:
     if asked.only in (None, "delays"):
         delays(max(asked.streams // 50, 1), asked.reference, asked.batches, asked.rows)
     if asked.only in (None, "kills"):
-        kills(asked.kills, 200)
+        kills(asked.kills, max(2 * asked.kills, 40))
 
 
 if __name__ == "__main__":
