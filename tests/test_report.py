@@ -106,6 +106,18 @@ def test_an_estimate_without_evidence_claims_no_certainty() -> None:
     assert "carries no test" in text and "carries no error bars" in text and "95% interval</span>" not in text
 
 
+def test_classes_that_cannot_be_told_apart_are_said_beside_the_answer() -> None:
+    X, y = reference(2, 60)
+    est = (
+        pp.RFFM(n_features=40, bandwidth=2.0)
+        .fit(np.concatenate([X, X[y == "k1"]]), np.append(y, ["k1 too"] * 60))
+        .estimate(X)
+    )
+    text = est.to_html()
+    place = text.index("Dependent classes: the features cannot tell k1, k1 too apart")
+    assert text.index("Of this batch") < place < text.index('id="shares"')
+
+
 @pytest.mark.parametrize(
     ("width", "share", "said"),
     [

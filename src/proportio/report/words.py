@@ -104,6 +104,12 @@ def moved(est: Estimate) -> str:
     return f"This batch shows no move of the shares from the reference's beyond chance ({p})."
 
 
+def status(est: Estimate) -> str:
+    """What the optimiser or the classes' likeness leaves in doubt, as a sentence; empty where nothing is."""
+    said = est.diagnostics.status
+    return "" if said == "ok" else clipped(said[:1].upper() + said[1:], 400)
+
+
 def caution(found: tuple[Tone, LabelShiftTest] | None) -> str:
     """The verdict on label shift as the reader must know it before the shares."""
     if found is None:
