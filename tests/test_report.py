@@ -135,7 +135,7 @@ def test_a_share_has_the_digits_that_its_interval_supports(width: float, share: 
 def test_many_samples_say_how_many_alarms_chance_makes(ten: Any) -> None:
     _, good, bad = ten
     text = report.page({"monday": good, "tuesday": bad})
-    assert "In 1 of the 2 samples something else" in text and "Chance alone would make it about 1 at most" in text
+    assert "In 1 of the 2 samples something else" in text and "Chance alone accounts for up to about 1." in text
     assert len(Outline(text).of("figure")) == 11  # ten classes and the unknown
 
 

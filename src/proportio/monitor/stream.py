@@ -5,6 +5,8 @@
 
 Without change, the chance that either is ever raised is at most `level`, however long the stream and whenever one looks: the
 intervals of `betting` hold at all times and from all starting times. A part of the level pays for the noise of the reference.
+Something new in the stream moves the f_j as well, so that it may be called drift before it is called broken label shift. No number
+of batches shows a change that is smaller than the noise of the reference, or that lies within the span of the classes.
 """
 
 from __future__ import annotations

@@ -115,8 +115,7 @@ def caution(found: tuple[Tone, LabelShiftTest] | None) -> str:
     if found is None:
         return "Whether the classes look in this batch as in the reference is not known: this estimate carries no test of it."
     return {
-        "alarm": "Something else is in this batch. The shares below hold only for what looks like the reference: "
-        "read them with care.",
+        "alarm": "Something else is in this batch. The shares and intervals below assume that nothing else is: read them with care.",
         "good": "New shares of the known classes explain this batch.",
         "unsure": "There is too little data, or there are too few features, to tell whether new shares of the known classes "
         "explain this batch.",
@@ -132,7 +131,7 @@ def many(tones: Sequence[Tone | None], level: float = 0.05) -> str:
     else:
         said = (
             f"In {broken} of the {n} samples something else than the known classes shows: read those first. "
-            f"Chance alone would make it about {max(1, round(level * n))} at most."
+            f"Chance alone accounts for up to about {max(1, round(level * n))}."
         )
     return said + (f" In {unsure} there is too little to tell." if unsure else "")
 
