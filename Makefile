@@ -44,6 +44,8 @@ bench: $(BENCH)/.installed ## ratios of one run; fetches PyTorch and PyKeOps int
 study: $(STAMP)           ## statistical checks at full size
 	$(BIN)/python -m pytest -q -m slow tests
 	$(BIN)/python benchmarks/study.py
+	$(BIN)/python benchmarks/monitor.py
+	$(BIN)/python benchmarks/monitor.py --only delays --reference 10000 --rows 1000
 
 REPRODUCTION := build/reproduction
 HIPC ?= $(wildcard ../shared/hipc)

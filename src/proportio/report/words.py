@@ -115,7 +115,8 @@ def caution(found: tuple[Tone, LabelShiftTest] | None) -> str:
     if found is None:
         return "Whether the classes look in this batch as in the reference is not known: this estimate carries no test of it."
     return {
-        "alarm": "Something else is in this batch. The shares and intervals below assume that nothing else is: read them with care.",
+        "alarm": "Something else is in this batch. The shares and intervals below assume that nothing else is: "
+        "read them with care.",
         "good": "New shares of the known classes explain this batch.",
         "unsure": "There is too little data, or there are too few features, to tell whether new shares of the known classes "
         "explain this batch.",
