@@ -83,7 +83,9 @@ class Stream(Source):
         return tuple(map(str, names))
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
-        reader = arrow.library(self.name).RecordBatchReader.from_stream(self.stream)
+        from pyarrow import RecordBatchReader
+
+        reader = RecordBatchReader.from_stream(self.stream)
         return (batch if columns is None else batch.select(list(columns)) for batch in reader)
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from proportio.errors import FileError, InputError, InputTypeError, MismatchError
-from proportio.sources import arrow
 from proportio.sources.base import Source, listed, rows_of
 
 PathLike: TypeAlias = str | os.PathLike[str]
@@ -198,7 +197,7 @@ def open_arrow(
     files: Sequence[Path], *, suffix: str, base: Path | None, batch_rows: int | None, **options: Any
 ) -> Source:
     """CSV, Parquet and Arrow files, the folders below `base` as columns."""
-    pa = arrow.library(_named(files))
+    import pyarrow as pa
     from pyarrow import dataset as ds
 
     encoding = ENCODINGS.get(suffix, "ipc")
@@ -263,7 +262,8 @@ class Streams(Source):
 
     @staticmethod
     def _open(path: str) -> Any:
-        pa = arrow.library(path)
+        import pyarrow as pa
+
         return pa.ipc.open_stream(pa.OSFile(path))
 
 
