@@ -108,6 +108,9 @@ class Selected(Source):
     def parts(self) -> Iterator[tuple[Source, int | None]]:
         return ((replace(self, source=part), start) for part, start in self.source.parts())
 
+    def alone(self) -> Source:
+        return replace(self, source=self.source.alone())
+
 
 @dataclass(frozen=True, repr=False)
 class Files(Source):
@@ -149,12 +152,15 @@ class Files(Source):
                 yield from scanner.to_batches()
 
     def parts(self) -> Iterator[tuple[Source, int | None]]:
-        """Files, or stretches of row groups of about 2²⁰ rows; what reads them uses no threads of its own."""
+        """Files, or stretches of row groups of about 2²⁰ rows."""
         start = 0
         for fragment in self.fragments:
             for piece in _stretches(fragment):
-                yield replace(self, fragments=(piece,), threads=False), start if self.countable else None
+                yield replace(self, fragments=(piece,)), start if self.countable else None
                 start += self._count(piece) if self.countable else 0
+
+    def alone(self) -> Source:
+        return replace(self, threads=False)
 
     @staticmethod
     def _unbuffered(fragment: Any) -> Any:
