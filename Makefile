@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 BENCH  := .venv-bench
 COMPARE := .venv-compare
 
-.PHONY: demo test test-compare test-lowest test-torch check format bench bench-roofline bench-growth bench-peers fuzz study docs reproduce clean
+.PHONY: demo test test-compare test-lowest test-torch check format bench bench-roofline bench-growth bench-scale bench-peers fuzz study docs reproduce clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "proportio needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
@@ -46,6 +46,9 @@ $(BENCH)/.installed: pyproject.toml
 bench: $(BENCH)/.installed ## ratios of one run; fetches PyTorch and PyKeOps into an environment of its own
 	$(BENCH)/bin/python benchmarks/run.py
 
+bench-scale: $(STAMP)     ## 10^8 rows of Parquet (2 GB in a temporary folder), Dask and Spark, against one process
+	$(BIN)/python benchmarks/scale.py
+
 bench-roofline: $(STAMP)  ## the share of the machine's own limits that each kernel reaches
 	$(BIN)/python benchmarks/roofline.py
 
@@ -69,6 +72,8 @@ fuzz: $(STAMP)            ## a million mutated inputs for the readers of files a
 study: $(STAMP)           ## statistical checks at full size
 	$(BIN)/python -m pytest -q -m slow tests
 	$(BIN)/python benchmarks/study.py
+	$(BIN)/python benchmarks/monitor.py
+	$(BIN)/python benchmarks/monitor.py --only delays --reference 10000 --rows 1000
 
 REPRODUCTION := build/reproduction
 HIPC ?= $(wildcard ../shared/hipc)

@@ -236,9 +236,12 @@ def figure(rows: Sequence[Row], pages: Path) -> None:
             for ax, method in zip(row, methods, strict=True):
                 ax.axhspan(NOMINAL - BAND, NOMINAL + BAND, color="0.9", lw=0)
                 ax.set_title(f"{method}, c = {c}")
-                for m, colour in colours.items():
+                for k, (m, colour) in enumerate(colours.items()):
                     mine = [r for r in rows if (r["method"], r["c"], r["m"]) == (method, c, m)]
-                    for form, marker in (("hard", "o"), ("soft", "^")):
+                    for form, marker, beside in (
+                        ("hard", "o", 1.16 ** (2 * k - 2.5)),
+                        ("soft", "^", 1.16 ** (2 * k - 1.5)),
+                    ):
                         line = sorted(
                             (r["n"], r["coverage"], r["target only"], r["reps"]) for r in mine if r["form"] == form
                         )
@@ -247,10 +250,16 @@ def figure(rows: Sequence[Row], pages: Path) -> None:
                         n, covered, alone, reps = np.array(line).T
                         error = 1.96 * np.sqrt(covered * (1 - covered) / reps)
                         name = f"{form}, m = {m:,}"
-                        ax.errorbar(n, covered, error, color=colour, marker=marker, lw=1, ms=3, label=name)
+                        ax.errorbar(
+                            n * beside, covered, error, color=colour, marker=marker, ls="", lw=1, ms=3, label=name
+                        )
                         if form == "hard":
-                            ax.plot(n, alone, ":", color=colour, lw=1, label=f"the batch's noise alone, m = {m:,}")
+                            ax.plot(
+                                n, alone, "x:", color=colour, lw=1, ms=3, label=f"the batch's noise alone, m = {m:,}"
+                            )
                 ax.set_xscale("log")
+                ax.set_xticks([30, 300, 5000], ["30", "300", "5,000"])
+                ax.minorticks_off()
                 ax.set_ylim(0.5, 1.0)
         for ax in axes[-1]:
             ax.set_xlabel("rows a class, n_i")

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def printed(script: str, *arguments: str) -> list[str]:
     """The lines that a benchmark prints."""
     command = [sys.executable, str(ROOT / "benchmarks" / script), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -64,3 +64,10 @@ def test_the_page_of_peers_extrapolates_what_was_stopped_by_its_own_growth(monke
     lines = "\n".join(page.verdicts(tables, [*quadratic]))
     assert "QuaPy KDEyML takes 500 times as long as `RFFM` (extrapolated); needed 100: yes" in lines
     assert "QuaPy EMQ takes 1 times as long as `RFFM`; needed 25: NO" in lines
+
+
+def test_the_benchmark_of_scale_prints_a_ratio_for_every_way_to_read() -> None:
+    lines = printed("scale.py", "--small")
+    for what in ("from the disk", "from the page cache", "dask, "):
+        assert any(what in line and " x" in line for line in lines), what
+    assert any("peak resident memory" in line for line in lines)

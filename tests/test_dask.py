@@ -150,6 +150,9 @@ def test_a_classifier_of_the_users_travels_too(cluster: Client) -> None:
     same(model.sketch(dd.from_pandas(FRAME, npartitions=3)), model)
 
 
+@pytest.mark.filterwarnings(
+    "ignore:Running on a single-machine scheduler"
+)  # the cluster of the other tests idles beside it
 def test_without_a_cluster_dask_its_own_threads_do_it(files: Path) -> None:
     import dask
 
@@ -190,7 +193,9 @@ def test_what_no_engine_can_do_is_refused_with_the_reason(files: Path) -> None:
         MODEL.sketch(frame[["x", "y"]])
     with pytest.raises(pp.InputError, match="sample_weight goes with tables in memory, not with the engine 'dask'"):
         MODEL.sketch(frame, sample_weight=np.ones(N))
-    with pytest.raises(pp.InputError, match="engine='spark' cannot take Files"):
-        MODEL.sketch(pp.scan(files), engine="spark")
+    with pytest.raises(pp.InputError, match="engine='dask' cannot take DataFrame: 'dask' takes Dask DataFrames"):
+        MODEL.sketch(FRAME, engine="dask")
+    with pytest.raises(pp.InputError, match="engine='spark' cannot take DataFrame"):
+        MODEL.sketch(frame, engine="spark")
     with pytest.raises(pp.InputError, match="engine='ray' is not one of 'auto', 'local', 'dask', 'spark'"):
         MODEL.sketch(FRAME, engine="ray")  # type: ignore[arg-type]

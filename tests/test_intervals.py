@@ -13,7 +13,8 @@ from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
 import proportio as pp
-from proportio.evidence import UNSEEN_ROWS, Blocks, Evidence, influences, once, within
+from proportio.blocks import Blocks, within
+from proportio.evidence import UNSEEN_ROWS, Evidence, influences, once
 from proportio.gram import GramSystem, contrasts
 from proportio.intervals import Region, hotelling, interval, t_quantile
 from proportio.sketch import BlockSketch

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import proportio as pp
-from proportio.evidence import within
+from proportio.blocks import within
 from proportio.shift import EXPLAINED, SOMETHING_ELSE, TOO_LITTLE, UNSEEN, Residual, label_shift_test, skewness
 
 F64 = NDArray[np.float64]
@@ -251,6 +251,17 @@ def test_decisions_alone_leave_no_residual_to_test(soft: bool) -> None:
     test = pp.BBSE(cv=2, soft=soft).fit(X, y).estimate(Z).label_shift_test()
     assert np.isnan(test.pvalue) and test.verdict == TOO_LITTLE
     assert "no more dimensions than the classes span" in test.explanation and "RFFM" in test.explanation
+
+
+@both
+def test_a_batch_of_one_row_repeated_is_no_accident(soft: bool) -> None:
+    """Neither the batch nor one class has any noise: nothing is NaN, and nothing is said beyond what can be told."""
+    X, y, _ = world(np.random.default_rng(0), 60, 10)
+    X[y == 2] = X[y == 2][0]
+    est = pp.RFFM(60, 1.5, soft).fit(X, y).estimate(np.tile(X[y == 2][:1], (50, 1)))
+    test = est.label_shift_test()
+    assert est.residual.variance >= 0 and np.isfinite(est.interval()).all()
+    assert test.verdict in (EXPLAINED, SOMETHING_ELSE, TOO_LITTLE) and est.proportions[2] > 0.9
 
 
 def test_results_are_plain_json() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,10 +19,15 @@ import proportio as pp
 from proportio.engines import spark as engine
 
 pyspark = pytest.importorskip("pyspark")
-pytestmark = pytest.mark.skipif(
-    shutil.which("java") is None and "JAVA_HOME" not in os.environ,
-    reason="Spark needs Java 17 or newer: apt-get install default-jre-headless",
-)
+pytestmark = [
+    pytest.mark.skipif(
+        shutil.which("java") is None and "JAVA_HOME" not in os.environ,
+        reason="Spark needs Java 17 or newer: apt-get install default-jre-headless",
+    ),
+    # py4j leaves its sockets to Java to the garbage collector, which complains of them in whatever test it then runs
+    pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
 
 RNG = np.random.default_rng(3)
 N = 4000
@@ -42,6 +49,9 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     )
     yield made
     made.stop()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +72,15 @@ def test_a_spark_frame_is_sketched_where_it_is(frame: Any) -> None:
     est = MODEL.estimate(frame)
     np.testing.assert_allclose(est.proportions, HERE.proportions, rtol=0, atol=1e-10)
     np.testing.assert_allclose(est.interval(), HERE.interval(), atol=0.01)
+
+
+def test_executors_read_the_files_of_a_source_and_deal_to_the_same_blocks(session: Any, tmp_path: Path) -> None:
+    for i in range(0, N, 1000):
+        FRAME[i : i + 1000].to_parquet(tmp_path / f"part-{i}.parquet", row_group_size=300)
+    source = pp.scan(tmp_path)
+    sketch, whole = MODEL.sketch(source, engine="spark"), MODEL.sketch(FRAME)
+    np.testing.assert_array_equal(sketch.sums, whole.sums)  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(sketch.tally.stacked(), whole.tally.stacked())
 
 
 def test_executors_merge_the_sketches_of_many_partitions(frame: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from proportio.blocks import Array, Blocks, Single
 from proportio.errors import InputError
-from proportio.evidence import Array, Blocks, Evidence, Single
+from proportio.evidence import Evidence
 
 DRAWS = 1000
 

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from proportio import display, intervals, storage
+from proportio.blocks import Blocks
 from proportio.errors import FileError
-from proportio.evidence import Blocks, Evidence
+from proportio.evidence import Evidence
 from proportio.shift import Residual
 from proportio.uncertainty import Uncertainty
 

@@ -15,8 +15,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from scipy.special import fdtri, ndtri, stdtrit
 
+from proportio.blocks import Array
 from proportio.errors import InputError
-from proportio.evidence import Array, Evidence
+from proportio.evidence import Evidence
 
 What: TypeAlias = Literal["proportions", "unknown", "weights"]
 

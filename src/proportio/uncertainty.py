@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from proportio import bootstrap, intervals, shift
+from proportio.blocks import Array, Blocks
 from proportio.bounds import Bound, Ingredients, corollary, sharp, theorem1, theorem2
 from proportio.errors import BoundError, InputError, ProportioWarning
-from proportio.evidence import Array, Blocks, Evidence
+from proportio.evidence import Evidence
 from proportio.shift import DriftTest, LabelShiftTest, Residual
 
 BOUNDS: dict[str, Callable[..., Bound]] = {

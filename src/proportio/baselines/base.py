@@ -23,9 +23,10 @@ import numpy.typing as npt
 
 from proportio import intervals
 from proportio.baselines.convex import Minimum
+from proportio.blocks import Blocks
 from proportio.errors import InputError
 from proportio.estimate import Diagnostics, Estimate
-from proportio.evidence import Blocks, Evidence
+from proportio.evidence import Evidence
 from proportio.features import Function
 from proportio.features.base import FeatureMap, is_count
 from proportio.features.classifier import Posterior, cloned
