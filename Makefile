@@ -21,6 +21,10 @@ demo: $(STAMP)            ## digits, one of them unknown to the reference
 test: $(STAMP)            ## the whole test suite, doctests included
 	$(BIN)/python -m pytest -q -n 2 -m 'not slow'
 
+test-torch: $(STAMP)      ## fetches PyTorch, then the tests of tensors
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pytest -q tests/test_torch.py
+
 check: $(STAMP)           ## format, lint, types, layers, doctests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

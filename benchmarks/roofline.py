@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import sys
 import tempfile
 import time
 import warnings
@@ -27,7 +28,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp()  # code read back from a cache has no assembly to look at
+if "--small" not in sys.argv:
+    os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp()  # code read back from a cache has no assembly to look at
 
 import numba
 import numpy as np

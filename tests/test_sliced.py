@@ -13,6 +13,7 @@ import proportio as pp
 from oracles import F64
 from proportio import exact, kmm
 from proportio.errors import InputError, ProportioWarning
+from proportio.features.base import restore
 from proportio.features.sliced import SlicedEnergy, lines, sphere_constant
 from proportio.kernels import Energy
 from proportio.sketch import BlockSketch
@@ -161,6 +162,16 @@ def test_a_saved_model_answers_alike(tmp_path: Path) -> None:
     assert np.array_equal(again.predict(Z), model.predict(Z)) and again.bound_ == model.bound_
     assert np.array_equal(again.score_unknown(Z), model.score_unknown(Z))
     assert again.estimate(model.sketch(Z)).diagnostics == model.estimate(Z).diagnostics
+
+
+@pytest.mark.parametrize(
+    "altered", [{"per_stratum": 0}, {"per_stratum": 7}, {"rho": -1.0}, {"radius": 0.0}], ids=lambda a: next(iter(a))
+)
+def test_a_file_whose_directions_do_not_fit_together_is_refused(altered: dict[str, Any]) -> None:
+    meta, arrays = plain(480, 0).state()
+    assert np.array_equal(restore(meta, arrays, []).transform(X), plain(480, 0).transform(X))
+    with pytest.raises(InputError):
+        restore({**meta, **altered}, arrays, [])
 
 
 def test_a_declared_radius_bounds_the_features_and_is_enforced() -> None:

@@ -39,7 +39,7 @@ class NotFittedError(ProportioError, _SklearnNotFittedError):  # type: ignore[mi
 
 
 class ProportioWarning(UserWarning):
-    """A result that is right but needs care: the estimate carries the same words in its diagnostics."""
+    """A result that is right but needs care (the estimate carries the same words in its diagnostics), or takes long to come."""
 
 
 __all__ = [

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from proportio._compiled.threads import resolve_jobs
-from proportio.engines import engine_of
+from proportio.engines import engine_of, here
 from proportio.errors import InputError, MismatchError
 from proportio.reference import Array, Labels, Reference
 from proportio.sketch import Sketch
@@ -64,6 +64,7 @@ class Fits(Reference, ABC):
         embeds a batch.
         """
         began = time.perf_counter()
+        X = here(X)
         if engine_of(X) != "local":
             raise InputError(
                 f"fit takes rows that this machine can read, not {type(X).__name__}: fit on a sample of them in memory, or on "

@@ -67,9 +67,9 @@ def from_bytes(data: bytes, *, where: str = "the bytes given", supply: Any = Non
 def _check_whole(model: Any) -> None:
     """Refuse parts that do not fit: labels of the sketch, columns of the map, its dimension."""
     count, names, sketch = model.columns_.count, model.columns_.names, model.sketch_
-    dfm = isinstance(model, DFM)
-    knows = model.features_.columns_.count if dfm else len(model.center_)
-    fits = (model.features_.dim, model.columns_.count) if dfm else (float("inf"), sketch.rows.shape[1])
+    mapped = hasattr(model, "features_")  # all but exact kernels, which keep rows
+    knows = model.features_.columns_.count if mapped else len(model.center_)
+    fits = (model.features_.dim, model.columns_.count) if mapped else (float("inf"), sketch.rows.shape[1])
     labels = sketch.groups is not None and list(sketch.groups) == model.classes_.tolist()
     named = names is None or (len(names) == count and all(isinstance(n, str) for n in names))
     if not (labels and named and len(set(sketch.groups)) >= 2 and (knows, sketch.dim, count) == (count, *fits)):

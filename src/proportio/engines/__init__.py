@@ -1,6 +1,6 @@
-"""Engines: one fold over `sketch` and `merge` of parts, on the threads of this machine, on Dask or on Spark.
+"""Engines: one fold over `sketch` and `merge` of parts, on the threads of this machine, a tensor's device, Dask or Spark.
 
-The engine follows from what the rows come in, by the names of its types: neither Dask nor Spark is imported to find out.
+The engine follows from what the rows come in, by the names of its types: no library is imported to find out.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from proportio.engines.recipe import Recipe
 from proportio.errors import InputError
 from proportio.sources import Columns, OnMissing, as_source
 
-__all__ = ["Engine", "Part", "Progress", "Recipe", "engine_of", "reduce"]
+__all__ = ["Engine", "Part", "Progress", "Recipe", "engine_of", "here", "reduce"]
 
-Engine: TypeAlias = Literal["auto", "local", "dask", "spark"]
+Engine: TypeAlias = Literal["auto", "local", "torch", "dask", "spark"]
 
 
 def reduce(
@@ -34,17 +34,20 @@ def reduce(
 ) -> Part:
     """The sketch of X, by `add` where its rows come here, by a `recipe` where they stay."""
     where = _settled(X, engine)
-    if where == "local":
-        return fold(
-            add,
-            X,
-            columns=columns,
-            on_missing=on_missing,
-            sample_weight=sample_weight,
-            start=start,
-            n_jobs=n_jobs,
-            progress=progress,
-        )
+    if where in ("local", "torch"):
+        options: dict[str, Any] = {
+            "columns": columns,
+            "on_missing": on_missing,
+            "sample_weight": sample_weight,
+            "start": start,
+            "n_jobs": n_jobs,
+            "progress": progress,
+        }
+        if where == "local":
+            return fold(add, X, **options)
+        tensors = importlib.import_module("proportio.engines.torch")
+        tensor: Part = tensors.fold(add, recipe, X, **options)
+        return tensor
     if sample_weight is not None:
         raise InputError(f"sample_weight goes with tables in memory, not with the engine {where!r}: leave it out.")
     there = importlib.import_module(f"proportio.engines.{where}")
@@ -57,12 +60,19 @@ def reduce(
     return part
 
 
+def here(X: Any) -> Any:
+    """A tensor's rows as an array; anything else as it is."""
+    return importlib.import_module("proportio.engines.torch").rows_of(X) if engine_of(X) == "torch" else X
+
+
 def engine_of(X: Any) -> Engine:
     """Where the rows of X are."""
     if _from(X, "dask") and hasattr(X, "to_delayed"):
         return "dask"
     if isinstance(X, (list, tuple)) and X and _from(X[0], "dask") and hasattr(X[0], "dask"):
         return "dask"
+    if _from(X, "torch") and hasattr(X, "device"):
+        return "torch"
     return "spark" if _from(X, "pyspark") and hasattr(X, "mapInArrow") else "local"
 
 
@@ -75,7 +85,7 @@ def _settled(X: Any, engine: Engine) -> Engine:
         return own if engine == "auto" else engine
     raise InputError(
         f"engine={engine!r} cannot take {type(X).__name__}: 'dask' takes Dask DataFrames, lists of delayed tables and sources "
-        "(pp.scan), 'spark' takes Spark DataFrames and sources, 'local' everything else. Leave engine out."
+        "(pp.scan), 'spark' Spark DataFrames and sources, 'torch' tensors, 'local' everything else. Leave engine out."
     )
 
 

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from proportio._compiled.fourier import fourier_features, fourier_sums
-from proportio.errors import InputError
+from proportio.errors import FileError, InputError
 from proportio.features.base import Array, Cells, FeatureMap, check_parts, is_count
 from proportio.kernels import Energy
 from proportio.scaling import check_length, moments
@@ -107,7 +107,7 @@ class SlicedEnergy(FeatureMap):
         for _ in range(PILOTS):
             self._set(*draw(X.shape[1], PILOT, self._rho, rng), center, scale, None)
             sums, norm2 = np.zeros((len(labels), self.dim)), np.zeros(len(labels))
-            self.accumulate(X[pilot], cells.astype(np.int32), w, sums, norm2)
+            self.accumulate(X[pilot], cells.astype(np.int32), w, sums, norm2, n_jobs=1)
             errors.append(self.gram_error((sums[totals > 0] / totals[totals > 0, None] * self.amplitude_).T))
         ratio = MARGIN * float(np.sqrt(np.mean(np.square(errors)))) / tolerance
         return int(np.clip(PILOT * max(ratio, ratio**2), FEWEST, MOST))
@@ -161,11 +161,16 @@ class SlicedEnergy(FeatureMap):
 
     @classmethod
     def _restore(cls, meta: dict[str, Any], arrays: Arrays, supply: list[Any]) -> Self:
-        d = meta["n_columns"]
-        check_parts(arrays, {"omega": (d, None), "center": (d,), "scale": (d,)})
-        out = cls(arrays["omega"].shape[1], origin=arrays["center"].tolist(), radius=meta["radius"])
-        out._rho = float(meta["rho"])
-        out._set(arrays["omega"], int(meta["per_stratum"]), arrays["center"], arrays["scale"], meta["radius"])
+        d, omega, per_stratum = meta["n_columns"], arrays["omega"], meta["per_stratum"]
+        check_parts(arrays, {"omega": (d, None), "center": (d,), "scale": (d,)}, positive=("scale",))
+        if not is_count(per_stratum) or per_stratum < 1 or omega.shape[1] % per_stratum or not omega.any(axis=0).all():
+            raise FileError(
+                f"{omega.shape[1]} directions in strata of {per_stratum!r} are not what proportio draws: not a file that it wrote."
+            )
+        radius = None if meta["radius"] is None else check_length(meta["radius"], "radius")
+        out = cls(omega.shape[1], origin=arrays["center"].tolist(), radius=radius)
+        out._rho = check_length(meta["rho"], "rho")
+        out._set(omega, per_stratum, arrays["center"], arrays["scale"], radius)
         return out
 
 
@@ -198,22 +203,21 @@ def draw(d: int, count: int, rho: float, rng: np.random.Generator) -> tuple[Arra
     per_stratum = d * min((d + 2) // 2, count // STRATA // d) or max(1, min(d, 2 * count // STRATA))
     strata = max(4, round(count / per_stratum))
     u = (np.arange(strata) + rng.random(strata)) / strata
-    frame = lines(d, per_stratum)
-    q, r = np.linalg.qr(rng.standard_normal((strata, d, d)))
-    turned = (q * np.sign(np.diagonal(r, axis1=1, axis2=2))[:, None, :]) @ frame
+    q, r = np.linalg.qr(rng.standard_normal((strata, d, min(d, per_stratum))))
+    turned = q * np.sign(np.diagonal(r, axis1=1, axis2=2))[:, None, :]
+    if per_stratum > d:
+        turned = turned @ lines(d, per_stratum)
     omega = turned * (rho * np.tan(np.pi / 2 * u))[:, None, None]
     return np.ascontiguousarray(omega.transpose(1, 0, 2).reshape(d, -1)), per_stratum
 
 
 @functools.cache
 def lines(d: int, count: int) -> Array:
-    """Unit vectors (d, count), as columns: orthogonal up to d, beyond that by descent on Σ P₂(v·w) + P₄(v·w).
+    """More than d unit vectors (d, count), as columns, by descent on Σ P₂(v·w) + P₄(v·w).
 
     P₂ and P₄ are the Gegenbauer polynomials of the sphere: the sums vanish where the lines integrate every
     polynomial up to degree 5 exactly (a spherical design).
     """
-    if count <= d:
-        return np.eye(d)[:, :count]
     V = np.random.default_rng(0).standard_normal((count, d))
     V /= np.linalg.norm(V, axis=1, keepdims=True)
     step, last = 0.5, np.inf
