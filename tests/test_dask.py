@@ -190,7 +190,9 @@ def test_what_no_engine_can_do_is_refused_with_the_reason(files: Path) -> None:
         MODEL.sketch(frame[["x", "y"]])
     with pytest.raises(pp.InputError, match="sample_weight goes with tables in memory, not with the engine 'dask'"):
         MODEL.sketch(frame, sample_weight=np.ones(N))
-    with pytest.raises(pp.InputError, match="engine='spark' cannot take Files"):
-        MODEL.sketch(pp.scan(files), engine="spark")
+    with pytest.raises(pp.InputError, match="engine='dask' cannot take DataFrame: 'dask' takes Dask DataFrames"):
+        MODEL.sketch(FRAME, engine="dask")
+    with pytest.raises(pp.InputError, match="engine='spark' cannot take DataFrame"):
+        MODEL.sketch(frame, engine="spark")
     with pytest.raises(pp.InputError, match="engine='ray' is not one of 'auto', 'local', 'dask', 'spark'"):
         MODEL.sketch(FRAME, engine="ray")  # type: ignore[arg-type]

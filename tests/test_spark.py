@@ -64,6 +64,15 @@ def test_a_spark_frame_is_sketched_where_it_is(frame: Any) -> None:
     np.testing.assert_allclose(est.interval(), HERE.interval(), atol=0.01)
 
 
+def test_executors_read_the_files_of_a_source_and_deal_to_the_same_blocks(session: Any, tmp_path: Path) -> None:
+    for i in range(0, N, 1000):
+        FRAME[i : i + 1000].to_parquet(tmp_path / f"part-{i}.parquet", row_group_size=300)
+    source = pp.scan(tmp_path)
+    sketch, whole = MODEL.sketch(source, engine="spark"), MODEL.sketch(FRAME)
+    np.testing.assert_array_equal(sketch.sums, whole.sums)  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(sketch.tally.stacked(), whole.tally.stacked())
+
+
 def test_executors_merge_the_sketches_of_many_partitions(frame: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "MANY", 2)
     same(MODEL.sketch(frame))

@@ -110,10 +110,10 @@ class Quantifier(UsesLabels, Fits, BaseEstimator, ABC):  # type: ignore[misc]  #
     ) -> Sketch:
         """Reduce a batch (a table, an iterator of tables, a source) to its sketch; sketches of parts add up.
 
-        A Dask or Spark DataFrame, or a list of delayed tables, is reduced where its rows are, and `engine="dask"` has a Dask
-        cluster read the files of a source. `start` is the position of the first row within a larger source, if the batch is
-        a part of one. `progress(done, total)` is called with the rows done and all of them (None if unknown), a batch
-        at a time; of Dask and Spark, which have displays of their own, once at the end.
+        A Dask or Spark DataFrame, or a list of delayed tables, is reduced where its rows are, and `engine="dask"` or
+        `"spark"` has a cluster read the files of a source. `start` is the position of the first row within a larger source, if
+        the batch is a part of one. `progress(done, total)` is called with the rows done and all of them (None if unknown), a
+        batch at a time; of Dask and Spark, which have displays of their own, once at the end.
         """
         return self._reduce(X, sample_weight, start, progress, engine)[0]
 

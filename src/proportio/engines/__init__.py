@@ -71,11 +71,11 @@ def _settled(X: Any, engine: Engine) -> Engine:
     if engine not in get_args(Engine):
         raise InputError(f"engine={engine!r} is not one of {', '.join(map(repr, get_args(Engine)))}.")
     own = engine_of(X)
-    if engine in ("auto", own) or (engine == "dask" and as_source(X) is not None):
+    if engine in ("auto", own) or (own == "local" and engine in ("dask", "spark") and as_source(X) is not None):
         return own if engine == "auto" else engine
     raise InputError(
         f"engine={engine!r} cannot take {type(X).__name__}: 'dask' takes Dask DataFrames, lists of delayed tables and sources "
-        "(pp.scan), 'spark' takes Spark DataFrames, 'local' everything else. Leave engine out."
+        "(pp.scan), 'spark' takes Spark DataFrames and sources, 'local' everything else. Leave engine out."
     )
 
 

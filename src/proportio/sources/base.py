@@ -93,6 +93,11 @@ class Stream(Source):
         return (batch if columns is None else batch.select(list(columns)) for batch in reader)
 
 
+def rows_of(n_columns: int) -> int:
+    """The rows of a batch, where nobody asked for another number."""
+    return int(np.clip(BATCH_VALUES // max(1, n_columns), *BATCH_ROWS))
+
+
 def as_source(X: Any) -> Source | None:
     """X as a source, or None: tables in memory and iterators of tables are none."""
     if isinstance(X, Source):
@@ -222,7 +227,7 @@ def require_columns(columns: Sequence[str], names: Sequence[str], where: str) ->
 
 def _tables(source: Source, names: Sequence[str]) -> Generator[tuple[str, Any]]:
     """The tables of a source in pieces that suit the kernels, each with the place it is from."""
-    rows = source.batch_rows or int(np.clip(BATCH_VALUES // max(1, len(names)), *BATCH_ROWS))
+    rows = source.batch_rows or rows_of(len(names))
     first = 0
     for table in arrow.in_pieces(source.batches(names), rows):
         if len(table):

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from proportio.errors import FileError, InputError, InputTypeError, MismatchError
 from proportio.sources import arrow
-from proportio.sources.base import Source, listed
+from proportio.sources.base import Source, listed, rows_of
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Opener: TypeAlias = Callable[..., Source]
@@ -135,7 +135,6 @@ class Files(Source):
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         names = list(self.columns if columns is None else columns)
-        rows = self.batch_rows or 1 << 18
         for fragment in self.fragments:
             with Reading(fragment.path):
                 lost = set(names) - set(fragment.physical_schema.names) - _keys(fragment)
@@ -145,7 +144,12 @@ class Files(Source):
                         "Leave the file out, or scan the columns that all files have: scan(..., columns=[...])."
                     )
                 scanner = fragment.scanner(
-                    schema=self.schema, columns=names, batch_size=rows, batch_readahead=2, use_threads=self.threads
+                    schema=self.schema,
+                    columns=names,
+                    batch_size=self.batch_rows or rows_of(len(names)),
+                    batch_readahead=2,
+                    fragment_scan_options=self._unbuffered(fragment),
+                    use_threads=self.threads,
                 )
                 yield from scanner.to_batches()
 
@@ -156,6 +160,14 @@ class Files(Source):
             for piece in _stretches(fragment):
                 yield replace(self, fragments=(piece,), threads=False), start if self.countable else None
                 start += self._count(piece) if self.countable else 0
+
+    @staticmethod
+    def _unbuffered(fragment: Any) -> Any:
+        """Row groups column by column, as local disks have them: reading whole ones at once doubles the memory."""
+        from pyarrow import dataset as ds
+
+        parquet = isinstance(fragment, ds.ParquetFileFragment)
+        return ds.ParquetFragmentScanOptions(pre_buffer=False) if parquet else None
 
     @staticmethod
     def _count(fragment: Any) -> int:
