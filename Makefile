@@ -47,6 +47,8 @@ fuzz: $(STAMP)            ## a million mutated inputs for the readers of files a
 study: $(STAMP)           ## statistical checks at full size
 	$(BIN)/python -m pytest -q -m slow tests
 	$(BIN)/python benchmarks/study.py
+	$(BIN)/python benchmarks/monitor.py
+	$(BIN)/python benchmarks/monitor.py --only delays --reference 10000 --rows 1000
 
 REPRODUCTION := build/reproduction
 HIPC ?= $(wildcard ../shared/hipc)

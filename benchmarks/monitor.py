@@ -4,7 +4,7 @@
 
 Every stream has a reference and a model of its own (RFFM, D = 64, three Gaussian classes in the plane), so that the noise of
 the reference counts. In "wandering" streams the shares change from batch to batch: label shift holds, and only drift may be
-called. Changes come half-way, or at the start. Batches are sketched sixteen at a time, which changes nothing but the time taken.
+called. Changes come half-way, or at the start.
 """
 
 from __future__ import annotations
@@ -23,11 +23,9 @@ import numpy as np
 
 import proportio as pp
 from proportio.monitor import Monitor
-from proportio.sketch import BlockSketch, Tally, sketch_rows
 
 CENTRES = np.array([[0.0, 0.0], [2.5, 0.0], [0.0, 2.5]])
 SHARES = np.array([0.5, 0.3, 0.2])
-AT_ONCE = 16
 WORLDS = ("none", "wandering", "contaminated", "shares moved")
 
 
@@ -55,20 +53,10 @@ def shares_of(world: str, changed: bool, rng: np.random.Generator) -> Any:
     return np.append(SHARES, 0.0)
 
 
-def sketches(
-    model: pp.RFFM, world: str, batches: int, size: int, change: int, rng: np.random.Generator
-) -> Iterator[BlockSketch]:
+def tables(world: str, batches: int, size: int, change: int, rng: np.random.Generator) -> Iterator[Any]:
     """The stream."""
-    for first in range(0, batches, AT_ONCE):
-        y = np.concatenate(
-            [rng.choice(4, size, p=shares_of(world, t >= change, rng)) for t in range(first, first + AT_ONCE)]
-        )
-        groups = np.repeat(np.arange(AT_ONCE, dtype=np.int32), size)
-        X = (rows_of(rng, y)).astype(np.float64)
-        all_ = sketch_rows(model.features_, X, groups, list(range(AT_ONCE)), n_jobs=1, map_id=model.sketch_.map_id)
-        for k in range(min(AT_ONCE, batches - first)):
-            tally = Tally(*(part[k : k + 1] for part in all_.tally.stacked()))
-            yield BlockSketch(tally, all_.map_id, None, sums=all_.sums[k : k + 1], amplitude=all_.amplitude)
+    for t in range(batches):
+        yield rows_of(rng, rng.choice(4, size, p=shares_of(world, t >= change, rng)))
 
 
 def stream(world: str, n: int, batches: int, size: int, change: int, seed: int, *, until: bool) -> dict[str, int]:
@@ -77,8 +65,8 @@ def stream(world: str, n: int, batches: int, size: int, change: int, seed: int, 
     model = reference(rng, n)
     monitor = Monitor(model)
     first: dict[str, int] = {}
-    for sketch in sketches(model, world, batches, size, change, rng):
-        monitor._watch(*monitor.functionals.read(sketch))  # the shares of a batch have no part in the alarms
+    for X in tables(world, batches, size, change, rng):  # the shares of a batch have no part in the alarms
+        monitor._watch(monitor.functionals.of_rows(model.features_.embed(X, 1), monitor._guess))
         for kind in monitor.alarms:
             first.setdefault(kind, monitor.batches)
         wanted = "drift" if world == "shares moved" else "label_shift"
@@ -120,7 +108,7 @@ def delays(streams: int, n: int, batches: int, size: int) -> None:
             )
 
 
-def watch(path: Path, model: pp.RFFM, stream: list[BlockSketch]) -> Monitor:
+def watch(path: Path, model: pp.RFFM, stream: list[pp.Sketch]) -> Monitor:
     """Go on with the monitor in a file, or begin one, and save it after every batch."""
     monitor = Monitor.load(path, model) if path.exists() else Monitor(model)
     for t, sketch in enumerate(stream):
@@ -134,7 +122,7 @@ def kills(times: int, batches: int) -> None:
     """A process that watches a stream is killed again and again; what it ends with must be what an undisturbed one has."""
     rng = np.random.default_rng(0)
     model = reference(rng, 1000)
-    batch = list(sketches(model, "wandering", batches, 100, batches, rng))
+    batch = [model.sketch(X) for X in tables("wandering", batches, 100, batches, rng)]
     with tempfile.TemporaryDirectory() as folder:
         undisturbed = watch(Path(folder) / "whole", model, batch)
         path, killed, progress = Path(folder) / "killed", 0, set()
@@ -178,7 +166,7 @@ def main() -> None:
     if asked.only in (None, "delays"):
         delays(max(asked.streams // 50, 1), asked.reference, asked.batches, asked.rows)
     if asked.only in (None, "kills"):
-        kills(asked.kills, 200)
+        kills(asked.kills, max(2 * asked.kills, 40))
 
 
 if __name__ == "__main__":

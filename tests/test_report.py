@@ -106,6 +106,18 @@ def test_an_estimate_without_evidence_claims_no_certainty() -> None:
     assert "carries no test" in text and "carries no error bars" in text and "95% interval</span>" not in text
 
 
+def test_classes_that_cannot_be_told_apart_are_said_beside_the_answer() -> None:
+    X, y = reference(2, 60)
+    est = (
+        pp.RFFM(n_features=40, bandwidth=2.0)
+        .fit(np.concatenate([X, X[y == "k1"]]), np.append(y, ["k1 too"] * 60))
+        .estimate(X)
+    )
+    text = est.to_html()
+    place = text.index("Dependent classes: the features cannot tell k1, k1 too apart")
+    assert text.index("Of this batch") < place < text.index('id="shares"')
+
+
 @pytest.mark.parametrize(
     ("width", "share", "said"),
     [
@@ -123,7 +135,7 @@ def test_a_share_has_the_digits_that_its_interval_supports(width: float, share: 
 def test_many_samples_say_how_many_alarms_chance_makes(ten: Any) -> None:
     _, good, bad = ten
     text = report.page({"monday": good, "tuesday": bad})
-    assert "In 1 of the 2 samples something else" in text and "Chance alone would make it about 1 at most" in text
+    assert "In 1 of the 2 samples something else" in text and "Chance alone accounts for up to about 1." in text
     assert len(Outline(text).of("figure")) == 11  # ten classes and the unknown
 
 

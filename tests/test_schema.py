@@ -72,7 +72,7 @@ def test_estimates_and_what_they_say_keep_to_their_schemas(estimates: dict[str, 
 
 
 def test_reports_carry_what_their_schema_says(estimates: dict[str, pp.Estimate]) -> None:
-    for est in estimates.values():
+    for est in (estimates[name] for name in ("hard", "soft", "many", "bare")):
         for given in (est, {"monday": est, "tuesday": est}):
             found = re.search(r'id="data">(.*?)</script>', report.page(given), re.DOTALL)
             assert found is not None

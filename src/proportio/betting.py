@@ -1,11 +1,11 @@
 """Intervals for a running mean that hold at every time at once, from when on a stream is read: capital that no fair bet multiplies.
 
     W_t(λ) = exp(±λ (S_t − N_t μ̄_t) − P_t(λ)),   E W_t ≤ 1 at any stopping time;   S_t the sum of N_t rows X in [0, 1]
-    P grows, for a block of n rows with mean X̄, by ψ(λn)(X̄ − X̂)²,  ψ(v) = −log(1 − v) − v   (Fan's inequality: empirical Bernstein)
-                                    or, where λn is too large for it, by nλ²/8               (Hoeffding)
+    P grows by ψ(λ)(X − X̂)² a row, ψ(v) = −log(1 − v) − v                          (Fan's inequality: empirical Bernstein);
+    where only the mean X̄ of a block of n rows is known, by ψ(λn)(X̄ − X̂)² or, if λn is too large for it, by nλ²/8   (Hoeffding)
     |S_t/N_t − μ̄_t| ≤ min_k [log(2/(δ p_k)) + P_t(λ_k)]/(λ_k N_t)  for all t, with probability ≥ 1 − δ,  Σ p_k = 1   (Ville)
 
-X̂ is any guess made before the block. μ̄_t is the mean over rows of what was to be expected of each, given the past, which may
+X̂ is any guess made before the batch. μ̄_t is the mean over rows of what was to be expected of each, given the past, which may
 change from batch to batch. The bets λ_k are the same for every functional, so that the averages of all of them belong to the
 same rows. A stream is read from many starting times, start s at level δ w_s with Σ w_s = 1; of old starts a dyadic few are kept.
 """
@@ -24,17 +24,38 @@ LARGEST = 0.98  # λn up to which Fan's inequality is used
 FINENESS = 2  # 2² starting times are kept in each octave of age
 
 
-def penalties(means: Array, rows: Array, guess: Array) -> Array:
-    """What P(λ_k) of each functional grows by: `means` (blocks, J) of so many `rows`, against a `guess` (J,) made before; (J, k).
+@dataclass(frozen=True, eq=False)
+class Bet:
+    """What a batch adds to S (J,), N and P (J, k); parts of a batch add up."""
 
-    >>> penalties(np.array([[0.5]]), np.array([1.0]), np.array([0.5]))[0, 0]
+    total: Array
+    rows: float
+    paid: Array
+
+    def __add__(self, other: Bet) -> Bet:
+        return Bet(self.total + other.total, self.rows + other.rows, self.paid + other.paid)
+
+
+def on_rows(values: Array, guess: Array) -> Bet:
+    """The bet on rows with known values (rows, J), against a `guess` (J,) made before.
+
+    >>> on_rows(np.full((8, 1), 0.5), np.array([0.5])).paid.max()
     np.float64(0.0)
     """
+    price = -np.log1p(-BETS) - BETS
+    return Bet(values.sum(axis=0), float(len(values)), np.multiply.outer(((values - guess) ** 2).sum(axis=0), price))
+
+
+def on_blocks(means: Array, rows: Array, guess: Array) -> Bet:
+    """The bet on blocks of so many `rows` of which the `means` (blocks, J) alone are known: the larger the blocks, the wider."""
+    full = rows > 0
+    means, rows = means[full], rows[full]
     bets = rows[:, None] * BETS
     small = bets <= LARGEST
     v = np.where(small, bets, 0.0)
     hoeffding = np.where(small, 0.0, rows[:, None] * BETS**2 / 8).sum(axis=0)
-    return np.asarray(((means - guess) ** 2).T @ (-np.log1p(-v) - v) + hoeffding)
+    paid = ((means - guess) ** 2).T @ (-np.log1p(-v) - v) + hoeffding
+    return Bet(rows @ means, float(rows.sum()), paid)
 
 
 def weight(start: npt.NDArray[np.int64]) -> Array:
@@ -66,17 +87,15 @@ class Capital:
         self.rows = np.zeros(0)
         self.paid = np.zeros((0, self.functionals, len(BETS)))
 
-    def add(self, means: Array, rows: Array, guess: Array) -> None:
-        """One batch, as the `means` (blocks, J) of so many `rows` each."""
-        full = rows > 0
-        means, rows = means[full], rows[full]
+    def add(self, bet: Bet) -> None:
+        """One batch."""
         self.start = np.append(self.start, self.batches)
         self.batches += 1
         keep = kept(self.start, self.batches)
         one = (1, self.functionals)
-        self.total = (np.concatenate([self.total, np.zeros(one)]) + rows @ means)[keep]
-        self.rows = (np.append(self.rows, 0.0) + rows.sum())[keep]
-        self.paid = (np.concatenate([self.paid, np.zeros((*one, len(BETS)))]) + penalties(means, rows, guess))[keep]
+        self.total = (np.concatenate([self.total, np.zeros(one)]) + bet.total)[keep]
+        self.rows = (np.append(self.rows, 0.0) + bet.rows)[keep]
+        self.paid = (np.concatenate([self.paid, np.zeros((*one, len(BETS)))]) + bet.paid)[keep]
         self.start = self.start[keep]
 
     @property

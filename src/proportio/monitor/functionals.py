@@ -19,8 +19,9 @@ import numpy.typing as npt
 from scipy.optimize import linprog
 from scipy.special import stdtrit
 
+from proportio.betting import Bet, on_blocks, on_rows
 from proportio.errors import BoundError, InputError, MismatchError
-from proportio.sketch import BlockSketch
+from proportio.sketch import BlockSketch, Sketch
 
 Array = npt.NDArray[np.float64]
 Source: TypeAlias = Literal["sampled", "fixed"]
@@ -94,14 +95,19 @@ class Functionals:
             prior=prior,
         )
 
-    def read(self, sketch: BlockSketch) -> tuple[Array, Array]:
-        """The mean of each f_j over each block of a batch (K, J), and the blocks' rows (K,)."""
+    def of_rows(self, features: Array, guess: Array) -> Bet:
+        """The bet on rows with these Φ(x)."""
+        return on_rows(np.clip((features @ self.W + self.reach) / (2 * self.reach), 0, 1), guess)
+
+    def of_sketch(self, sketch: Sketch, guess: Array) -> Bet:
+        """The bet on a batch of which only the block sums are known."""
+        assert isinstance(sketch, BlockSketch)
         rows = sketch.tally.rows[0]
         if not np.array_equal(rows, sketch.tally.weight[0]):
             raise MismatchError("a monitor counts rows, and this batch has weights: sketch it without sample_weight.")
         sums = (sketch.sums[0] * sketch.amplitude) @ self.W
         means = np.divide(sums, rows[:, None], out=np.zeros_like(sums), where=rows[:, None] > 0)
-        return np.clip((means + self.reach) / (2 * self.reach), 0, 1), rows
+        return on_blocks(np.clip((means + self.reach) / (2 * self.reach), 0, 1), rows, guess)
 
     def moved(self, mean: Array, radius: Array) -> Array:
         """How far the stream is from the reference as a whole, from each starting time; above 1: drift."""

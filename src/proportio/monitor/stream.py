@@ -5,6 +5,8 @@
 
 Without change, the chance that either is ever raised is at most `level`, however long the stream and whenever one looks: the
 intervals of `betting` hold at all times and from all starting times. A part of the level pays for the noise of the reference.
+Something new in the stream moves the f_j as well, so that it may be called drift before it is called broken label shift. No number
+of batches shows a change that is smaller than the noise of the reference, or that lies within the span of the classes.
 """
 
 from __future__ import annotations
@@ -21,14 +23,16 @@ import numpy as np
 import numpy.typing as npt
 
 from proportio import storage
-from proportio.betting import Capital
+from proportio.betting import Bet, Capital
 from proportio.errors import FileError, InputError, MismatchError
 from proportio.estimate import Estimate
+from proportio.features.base import CHUNK
 from proportio.intervals import check_level, interval
 from proportio.monitor import exposition
 from proportio.monitor.functionals import Functionals, Noise, Source
 from proportio.quantifier import Quantifier
-from proportio.sketch import BlockSketch, Sketch, plain
+from proportio.sketch import Sketch, plain
+from proportio.sources import read_batches
 
 Array = npt.NDArray[np.float64]
 
@@ -120,7 +124,7 @@ class Monitor:
     # -- batch by batch --------------------------------------------------------------------------------------
 
     def update(self, batch: Any, *, batch_id: Any = None) -> MonitorStep:
-        """Add a batch: a table, an iterator of tables, or a sketch of the model's.
+        """Add a batch: a table, an iterator of tables, or a sketch of the model's, which tells less: alarms come later.
 
         A `batch_id` that was added before is refused, so that after a crash all batches can be offered again; of ids the last
         10,000 are remembered.
@@ -130,11 +134,9 @@ class Monitor:
             raise InputError(
                 f"batch {name!r} was added before: skip it (`batch_id in monitor` tells), or give it another id."
             )
-        sketch = batch if isinstance(batch, Sketch) else self.model.sketch(batch)
+        sketch, bet = self._read(batch)
         estimate = self.model.estimate(sketch)
-        assert isinstance(sketch, BlockSketch)
-        means, rows = self.functionals.read(sketch)
-        drift, shift = self._watch(means, rows)
+        drift, shift = self._watch(bet)
         limits = interval(estimate.evidence, 1 - self.level)
         step = MonitorStep(
             batch=self.capital.batches,
@@ -157,11 +159,30 @@ class Monitor:
                 del self._ids[next(iter(self._ids))]
         return step
 
-    def _watch(self, means: Array, rows: Array) -> tuple[float, float]:
+    def _read(self, batch: Any) -> tuple[Sketch, Bet]:
+        """A batch, in one pass: its sketch, and the bet on its rows or, where there are none, on its blocks."""
+        model: Any = self.model
+        if isinstance(batch, Sketch):
+            model._check_sketch(batch)
+            return batch, self.functionals.of_sketch(batch, self._guess)
+        sketch: Sketch | None = None
+        bet: Bet | None = None
+        for rows in read_batches(batch, expected=model.columns_, on_missing=model.on_missing):
+            sketch = model._sketch(rows.values, None, None, 0 if sketch is None else sketch.n_rows, sketch)
+            for i in range(0, len(rows.values), CHUNK):
+                part = self.functionals.of_rows(
+                    model.features_.embed(rows.values[i : i + CHUNK], model.n_jobs), self._guess
+                )
+                bet = part if bet is None else bet + part
+        assert sketch is not None  # read_batches refuses an empty source
+        assert bet is not None
+        return sketch, bet
+
+    def _watch(self, bet: Bet) -> tuple[float, float]:
         """The evidence for drift and against label shift, and the alarms that it raises."""
-        self.capital.add(means, rows, self._guess)
+        self.capital.add(bet)
         share = 0.5 ** (1 / HALF_LIFE)
-        self._guess = share * self._guess + (1 - share) * (rows @ means) / rows.sum()
+        self._guess = share * self._guess + (1 - share) * bet.total / bet.rows
         mean = self.capital.mean
         radius = self.capital.radius((1 - FOR_REFERENCE) * self.level)
         moved = self.functionals.moved(mean, radius)

@@ -65,6 +65,7 @@ def page(
             "tone": verdict[0] if verdict else "unsure",
             "caution": words.caution(verdict),
             "answer": words.shares(first),
+            "status": words.status(first),
             "moved": words.moved(first),
             "test": verdict[1] if verdict else None,
         }

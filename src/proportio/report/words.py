@@ -104,12 +104,18 @@ def moved(est: Estimate) -> str:
     return f"This batch shows no move of the shares from the reference's beyond chance ({p})."
 
 
+def status(est: Estimate) -> str:
+    """What the optimiser or the classes' likeness leaves in doubt, as a sentence; empty where nothing is."""
+    said = est.diagnostics.status
+    return "" if said == "ok" else clipped(said[:1].upper() + said[1:], 400)
+
+
 def caution(found: tuple[Tone, LabelShiftTest] | None) -> str:
     """The verdict on label shift as the reader must know it before the shares."""
     if found is None:
         return "Whether the classes look in this batch as in the reference is not known: this estimate carries no test of it."
     return {
-        "alarm": "Something else is in this batch. The shares below hold only for what looks like the reference: "
+        "alarm": "Something else is in this batch. The shares and intervals below assume that nothing else is: "
         "read them with care.",
         "good": "New shares of the known classes explain this batch.",
         "unsure": "There is too little data, or there are too few features, to tell whether new shares of the known classes "
@@ -126,7 +132,7 @@ def many(tones: Sequence[Tone | None], level: float = 0.05) -> str:
     else:
         said = (
             f"In {broken} of the {n} samples something else than the known classes shows: read those first. "
-            f"Chance alone would make it about {max(1, round(level * n))} at most."
+            f"Chance alone accounts for up to about {max(1, round(level * n))}."
         )
     return said + (f" In {unsure} there is too little to tell." if unsure else "")
 
