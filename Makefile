@@ -57,8 +57,15 @@ reproduce: $(STAMP)       ## the paper's experiments in full, then docs/reproduc
 	$(BIN)/proportio reproduce $(REPRODUCTION) $(if $(HIPC),--hipc $(HIPC))
 	$(BIN)/python -m proportio.reproduce.document $(REPRODUCTION) docs
 
-docs: $(STAMP)            ## every code block of the documentation, run
+.venv-docs/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --upgrade pip
+	.venv-docs/bin/python -m pip install --quiet --editable '.[docs]'
+	@touch $@
+
+docs: $(STAMP) .venv-docs/.installed ## every code block of the documentation, run; then the site, in build/site
 	$(BIN)/python -m pytest -q tests/test_docs.py
+	.venv-docs/bin/mkdocs build --strict
 
 test-lowest:              ## the test suite on the lowest supported dependencies
 	$(PYTHON) -m venv .venv-lowest
@@ -67,4 +74,4 @@ test-lowest:              ## the test suite on the lowest supported dependencies
 	.venv-lowest/bin/python -m pytest -q -n 2 -m 'not slow'
 
 clean:
-	rm -rf $(VENV) .venv-lowest .venv-bench .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-lowest .venv-bench .venv-docs .pytest_cache .mypy_cache .ruff_cache .hypothesis
