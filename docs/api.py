@@ -51,7 +51,7 @@ def _entry(name: str, thing: Any, level: str) -> list[str]:
         ]
         for n, m in ours:
             call = "" if isinstance(inspect.getattr_static(thing, n), property) else _signature(_function(m))
-            out.append(f"- `.{n}{call}`: {_first(_function(m))}")
+            out.append(f"- `.{n}{call}`: {_first(m)}")
     return out
 
 

@@ -295,6 +295,16 @@ def test_the_report_shows_the_shares_and_what_the_unknown_looks_like(folder: Pat
     assert "left" in (tmp_path / "two.html").read_text()
 
 
+def test_the_json_of_check_and_doctor_is_of_its_schema(folder: Path) -> None:
+    done = run("check", folder / "new.csv", "--model", folder / "csv.safetensors", "--by", "sample", "--json", "-")
+    for line in done.stdout.splitlines():
+        Draft202012Validator(schema.load("check")).validate(json.loads(line))
+    found = json.loads(run("doctor", "--json").stdout)
+    Draft202012Validator(schema.load("doctor")).validate(found)
+    assert found["proportio"] == pp.__version__ and found["versions"]["numpy"] == np.__version__
+    assert run("doctor").stdout.startswith(f"proportio {pp.__version__} on Python")
+
+
 def test_a_layer_and_a_representation_of_an_h5ad_file(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 400)
