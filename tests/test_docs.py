@@ -1,4 +1,4 @@
-"""Every block of Python or of the command in the documentation runs, in the order of its page; `make` targets and links are real."""
+"""Every block of Python or of the command runs, in the order of its page; every `make` target and link is real."""
 
 from __future__ import annotations
 
