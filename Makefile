@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 BENCH  := .venv-bench
 
-.PHONY: demo test test-lowest check format bench fuzz study docs reproduce clean
+.PHONY: demo test test-lowest check format bench bench-scale bench-files fuzz study docs reproduce clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "proportio needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
@@ -40,6 +40,12 @@ $(BENCH)/.installed: pyproject.toml
 
 bench: $(BENCH)/.installed ## ratios of one run; fetches PyTorch and PyKeOps into an environment of its own
 	$(BENCH)/bin/python benchmarks/run.py
+
+bench-scale: $(STAMP)     ## 10^8 rows of Parquet (2 GB in a temporary folder), Dask and Spark, against one process
+	$(BIN)/python benchmarks/scale.py
+
+bench-files: $(STAMP)     ## 200 FCS files in one command, against reading them alone
+	$(BIN)/python benchmarks/files.py
 
 fuzz: $(STAMP)            ## a million mutated inputs for the readers of files and gates; an interrupted run goes on
 	$(BIN)/python benchmarks/fuzz.py 1000000 --state build/fuzz.json

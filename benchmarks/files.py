@@ -96,7 +96,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Many FCS files in one command.")
     parser.add_argument("--files", type=int, default=200)
     parser.add_argument("--rows", type=int, default=30_000)
+    parser.add_argument("--small", action="store_true", help="as the tests run it")
     asked = parser.parse_args()
+    if asked.small:
+        asked.files, asked.rows = 2, 400
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths = list(map(str, write(folder, asked.files, asked.rows)))

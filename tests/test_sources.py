@@ -198,6 +198,18 @@ def test_a_class_of_ones_own_is_a_source() -> None:
     same_model(rffm().fit(Halves(), "population"), MODEL)
 
 
+def test_one_job_reads_without_threads(tmp_path: Path) -> None:
+    source = pp.scan(write_parquet(tmp_path))
+    names: list[str] = []
+
+    def note(done: int, total: int | None) -> None:
+        names.extend(t.name for t in threading.enumerate())
+
+    rffm(n_jobs=1).fit(FEATURES, LABELS).sketch(source, progress=note)
+    assert not [n for n in names if n.startswith("proportio")]
+    assert not source.alone().threads  # type: ignore[attr-defined]
+
+
 def test_progress_hears_of_every_row(tmp_path: Path) -> None:
     heard: list[tuple[int, int | None]] = []
     MODEL.estimate(pp.scan(write_parquet(tmp_path), batch_rows=1000), progress=lambda *a: heard.append(a))

@@ -104,12 +104,8 @@ def _sample(path: Path, verify: bool) -> Cells:
 
 
 def _read(data: bytes, path: Path) -> Any:
-    try:
-        from pyarrow import ArrowException, parquet  # optional
-    except ImportError as error:
-        raise InputError(
-            f"{path}: reading Parquet needs pyarrow. Install it: pip install 'proportio[reproduce]'."
-        ) from error
+    from pyarrow import ArrowException, parquet
+
     try:
         return parquet.read_table(io.BytesIO(data))
     except ArrowException as error:

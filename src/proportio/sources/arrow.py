@@ -16,16 +16,6 @@ import numpy.typing as npt
 from proportio.errors import InputError, InputTypeError
 
 
-def library(what: str) -> Any:
-    """pyarrow, or an error that says how to install it; `what` needs it."""
-    try:
-        import pyarrow as pa
-        import pyarrow.compute
-    except ImportError as error:
-        raise InputError(f"{what}: reading it needs pyarrow. Install it: pip install pyarrow.") from error
-    return pa
-
-
 def is_table(X: Any) -> bool:
     """A Table or RecordBatch of pyarrow."""
     pa = sys.modules.get("pyarrow")
@@ -53,7 +43,9 @@ def as_matrix(table: Any, what: str) -> npt.NDArray[Any]:
 
 def _numeric(table: Any, what: str) -> list[list[Any]]:
     """The chunks of every column, or an error that names those that hold no numbers."""
-    types = library(what).types
+    import pyarrow as pa
+
+    types = pa.types
     bad = []
     for name, kind in zip(table.schema.names, table.schema.types, strict=True):
         value = kind.value_type if types.is_dictionary(kind) else kind
@@ -120,7 +112,9 @@ def with_names(table: Any) -> nw.DataFrame[Any]:
 
 def encoded(column: nw.Series[Any], what: str) -> tuple[list[Any], npt.NDArray[Any]]:
     """The distinct values of a column and each row's place among them; text is hashed once, not compared row by row."""
-    pa = library(what)
+    import pyarrow as pa
+    import pyarrow.compute
+
     array = column.to_arrow()
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)

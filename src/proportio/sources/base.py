@@ -62,6 +62,10 @@ class Source(ABC):
         """Sources that together are this one, and the position of the first row of each where that is known."""
         yield self, 0
 
+    def alone(self) -> Source:
+        """The same rows, read without threads of its own."""
+        return self
+
     def __repr__(self) -> str:
         rows = "" if self.n_rows is None else f"{self.n_rows:,} rows, "
         return f"{type(self).__name__}: {rows}{len(self.columns)} columns of {self.name}"
@@ -89,7 +93,9 @@ class Stream(Source):
         return tuple(map(str, names))
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
-        reader = arrow.library(self.name).RecordBatchReader.from_stream(self.stream)
+        from pyarrow import RecordBatchReader
+
+        reader = RecordBatchReader.from_stream(self.stream)
         return (batch if columns is None else batch.select(list(columns)) for batch in reader)
 
 
@@ -135,11 +141,11 @@ def read_batches(
 ) -> Generator[Rows]:
     """One table, or every table of an iterator or source that has rows, validated; a batch may lose all its rows to "drop".
 
-    A source is read ahead by a thread, unless `serial`; one that is `partial` may be empty.
+    A source is read ahead by a thread, or, if `serial`, without any; one that is `partial` may be empty.
     """
     source = as_source(X)
     if source is not None:
-        batches = _matrices(source, expected, on_missing, owner)
+        batches = _matrices(source.alone() if serial else source, expected, on_missing, owner)
         read = batches if serial else ahead(batches)
         yield from read if partial else _some(read, source.name)
     elif isinstance(X, Iterator):
@@ -172,7 +178,7 @@ def read_labelled(source: Source, label: str, *, on_missing: OnMissing, serial: 
     expected = Columns(len(names), names)
 
     def batches() -> Generator[Labelled]:
-        for place, table in _tables(source, [*names, label]):
+        for place, table in _tables(source.alone() if serial else source, [*names, label]):
             frame = arrow.with_names(table)
             rows = read_table(frame.select(*names).to_native(), place, expected, on_missing, "this fit")
             values, codes = arrow.encoded(frame.get_column(label), f"column {label!r} of {place}")

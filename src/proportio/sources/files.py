@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from proportio.errors import FileError, InputError, InputTypeError, MismatchError
-from proportio.sources import arrow
 from proportio.sources.base import Source, listed, rows_of
 
 PathLike: TypeAlias = str | os.PathLike[str]
@@ -113,6 +112,9 @@ class Selected(Source):
     def parts(self) -> Iterator[tuple[Source, int | None]]:
         return ((replace(self, source=part), start) for part, start in self.source.parts())
 
+    def alone(self) -> Source:
+        return replace(self, source=self.source.alone())
+
 
 @dataclass(frozen=True, repr=False)
 class Files(Source):
@@ -154,12 +156,15 @@ class Files(Source):
                 yield from scanner.to_batches()
 
     def parts(self) -> Iterator[tuple[Source, int | None]]:
-        """Files, or stretches of row groups of about 2²⁰ rows; what reads them uses no threads of its own."""
+        """Files, or stretches of row groups of about 2²⁰ rows."""
         start = 0
         for fragment in self.fragments:
             for piece in _stretches(fragment):
-                yield replace(self, fragments=(piece,), threads=False), start if self.countable else None
+                yield replace(self, fragments=(piece,)), start if self.countable else None
                 start += self._count(piece) if self.countable else 0
+
+    def alone(self) -> Source:
+        return replace(self, threads=False)
 
     @staticmethod
     def _unbuffered(fragment: Any) -> Any:
@@ -202,7 +207,7 @@ def open_arrow(
     files: Sequence[Path], *, suffix: str, base: Path | None, batch_rows: int | None, **options: Any
 ) -> Source:
     """CSV, Parquet and Arrow files, the folders below `base` as columns."""
-    pa = arrow.library(_named(files))
+    import pyarrow as pa
     from pyarrow import dataset as ds
 
     encoding = ENCODINGS.get(suffix, "ipc")
@@ -267,7 +272,8 @@ class Streams(Source):
 
     @staticmethod
     def _open(path: str) -> Any:
-        pa = arrow.library(path)
+        import pyarrow as pa
+
         return pa.ipc.open_stream(pa.OSFile(path))
 
 
