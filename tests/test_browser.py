@@ -90,8 +90,10 @@ def test_the_page_is_silent_offline_and_legible(
     assert dark_paper == dark
 
 
-def test_print_is_on_white(browser: Browser, pages: dict[str, Path]) -> None:
-    browser.open(pages["one"], dark=True, media="print")
+@pytest.mark.parametrize("name", ["one", "many"])
+def test_print_is_on_white_and_as_wide_as_the_paper(browser: Browser, pages: dict[str, Path], name: str) -> None:
+    browser.open(pages[name], width=700, dark=True, media="print")  # A4 between margins of a centimetre
+    assert browser.ask("document.documentElement.scrollWidth") <= 700
     assert browser.ask("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
 
 
