@@ -180,6 +180,14 @@ def test_a_sample_a_file_and_all_files_at_once(folder: Path, tmp_path: Path) -> 
     assert found["estimate"]["proportions"] == model.estimate(NEW[FEATURES]).proportions.tolist()
 
 
+def test_a_format_may_be_named_where_the_suffix_does_not_tell(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.data").write_bytes((folder / "new.fcs").read_bytes())
+    options = ["--model", folder / "fcs.safetensors", "--by", "sample", "--json", "-", "--format", "fcs"]
+    named, told = run("estimate", tmp_path / "new.data", *options), run("estimate", folder / "new.fcs", *options)
+    shares = [[json.loads(line)["shares"] for line in done.stdout.splitlines()] for done in (named, told)]
+    assert shares[0] == shares[1]
+
+
 def test_a_reference_in_the_place_of_a_model(folder: Path) -> None:
     options = ["--label", "digit", "--features", ",".join(FEATURES), *OPTIONS]
     done = run("estimate", folder / "new.csv", "--reference", folder / "known.csv", *options, "--json", "-")

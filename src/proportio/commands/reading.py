@@ -88,7 +88,7 @@ class Reading:
         options = {k: v for k, v in kept.items() if k != "format"}
         if self.delimiter is not None:
             options["delimiter"] = self.delimiter
-        if along and files(paths, self)[0].suffix.lower() in (".fcs", ".h5ad"):
+        if along and (self.format or files(paths, self)[0].suffix.removeprefix(".")).lower() in ("fcs", "h5ad"):
             options["along"] = list(along)
         return scan(list(paths), format=self.format, **options)
 
