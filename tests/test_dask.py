@@ -150,6 +150,9 @@ def test_a_classifier_of_the_users_travels_too(cluster: Client) -> None:
     same(model.sketch(dd.from_pandas(FRAME, npartitions=3)), model)
 
 
+@pytest.mark.filterwarnings(
+    "ignore:Running on a single-machine scheduler"
+)  # the cluster of the other tests idles beside it
 def test_without_a_cluster_dask_its_own_threads_do_it(files: Path) -> None:
     import dask
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,10 +19,15 @@ import proportio as pp
 from proportio.engines import spark as engine
 
 pyspark = pytest.importorskip("pyspark")
-pytestmark = pytest.mark.skipif(
-    shutil.which("java") is None and "JAVA_HOME" not in os.environ,
-    reason="Spark needs Java 17 or newer: apt-get install default-jre-headless",
-)
+pytestmark = [
+    pytest.mark.skipif(
+        shutil.which("java") is None and "JAVA_HOME" not in os.environ,
+        reason="Spark needs Java 17 or newer: apt-get install default-jre-headless",
+    ),
+    # py4j leaves its sockets to Java to the garbage collector, which complains of them in whatever test it then runs
+    pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
 
 RNG = np.random.default_rng(3)
 N = 4000
@@ -42,6 +49,9 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     )
     yield made
     made.stop()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture(scope="module")
