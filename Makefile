@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 BENCH  := .venv-bench
 COMPARE := .venv-compare
 
-.PHONY: demo test test-compare test-lowest test-torch check format bench bench-roofline bench-growth bench-scale bench-peers fuzz study docs reproduce clean
+.PHONY: demo test test-compare test-lowest test-torch check format bench bench-roofline bench-growth bench-scale bench-files bench-peers fuzz study docs reproduce clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "proportio needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
@@ -49,6 +49,9 @@ bench: $(BENCH)/.installed ## ratios of one run; fetches PyTorch and PyKeOps int
 bench-scale: $(STAMP)     ## 10^8 rows of Parquet (2 GB in a temporary folder), Dask and Spark, against one process
 	$(BIN)/python benchmarks/scale.py
 
+bench-files: $(STAMP)     ## 200 FCS files in one command, against reading them alone
+	$(BIN)/python benchmarks/files.py
+
 bench-roofline: $(STAMP)  ## the share of the machine's own limits that each kernel reaches
 	$(BIN)/python benchmarks/roofline.py
 
@@ -82,8 +85,15 @@ reproduce: $(STAMP)       ## the paper's experiments in full, then docs/reproduc
 	$(BIN)/proportio reproduce $(REPRODUCTION) $(if $(HIPC),--hipc $(HIPC))
 	$(BIN)/python -m proportio.reproduce.document $(REPRODUCTION) docs
 
-docs: $(STAMP)            ## every code block of the documentation, run
+.venv-docs/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --upgrade pip
+	.venv-docs/bin/python -m pip install --quiet --editable '.[docs]'
+	@touch $@
+
+docs: $(STAMP) .venv-docs/.installed ## every code block of the documentation, run; then the site, in build/site
 	$(BIN)/python -m pytest -q tests/test_docs.py
+	.venv-docs/bin/mkdocs build --strict
 
 test-lowest:              ## the test suite on the lowest supported dependencies
 	$(PYTHON) -m venv .venv-lowest
@@ -103,4 +113,4 @@ test-compare: $(COMPARE)/.installed ## every related method against the field's 
 	$(COMPARE)/bin/python -m pytest -q tests/compare
 
 clean:
-	rm -rf $(VENV) .venv-lowest .venv-bench .venv-peers .venv-compare .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-lowest .venv-bench .venv-peers .venv-compare .venv-docs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -71,3 +71,9 @@ def test_the_page_of_peers_extrapolates_what_was_stopped_by_its_own_growth(monke
     lines = "\n".join(page.verdicts(tables, [*quadratic]))
     assert "QuaPy KDEyML takes 500 times as long as `RFFM` (extrapolated); needed 100: yes" in lines
     assert "QuaPy EMQ takes 1 times as long as `RFFM`; needed 25: NO" in lines
+
+
+def test_many_files_are_estimated_in_one_command() -> None:
+    lines = printed("files.py", "--small")
+    assert lines[0] == "2 files of 400 events and 7 channels; 12 lines of CSV"
+    assert "ratio to our reader alone" in lines[-2] and "peak memory" in lines[-1]
