@@ -101,7 +101,8 @@ def _over_sets(values: Any) -> str:
 
 def _markdown(rows: list[dict[str, str]]) -> str:
     heads = list(rows[0])
-    lines = [f"| {' | '.join(heads)} |", "|" + "|".join("---" if i == 0 else "---:" for i in range(len(heads))) + "|"]
+    numbers = [rows[0][h][:1] in "0123456789*–" for h in heads]
+    lines = [f"| {' | '.join(heads)} |", "|" + "|".join("---:" if number else "---" for number in numbers) + "|"]
     return "\n".join([*lines, *(f"| {' | '.join(row[h] for h in heads)} |" for row in rows)])
 
 
