@@ -6,7 +6,10 @@ STAMP  := $(VENV)/.installed
 BENCH  := .venv-bench
 COMPARE := .venv-compare
 
-.PHONY: demo test test-compare test-lowest test-torch check format bench bench-roofline bench-growth bench-scale bench-files bench-peers fuzz study docs reproduce clean
+FIELD  := .venv-field
+
+.PHONY: demo test test-compare test-lowest test-torch check format study reproduce field-study docs fuzz clean
+.PHONY: bench bench-roofline bench-growth bench-scale bench-files bench-peers
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "proportio needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
@@ -112,5 +115,14 @@ $(COMPARE)/.installed: pyproject.toml
 test-compare: $(COMPARE)/.installed ## every related method against the field's libraries, in an environment of their own
 	$(COMPARE)/bin/python -m pytest -q tests/compare
 
+$(FIELD)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(FIELD)
+	$(FIELD)/bin/python -m pip install --quiet --upgrade pip
+	$(FIELD)/bin/python -m pip install --quiet --editable '.[reproduce]' pyreadr
+	@touch $@
+
+field-study: $(FIELD)/.installed ## every method on real data, then docs/field-study.md; SIZE=full for the whole of it
+	$(FIELD)/bin/python -m benchmarks.field --$(or $(SIZE),quick)
+
 clean:
-	rm -rf $(VENV) .venv-lowest .venv-bench .venv-peers .venv-compare .venv-docs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv* .pytest_cache .mypy_cache .ruff_cache .hypothesis
