@@ -2,23 +2,28 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+CORE   := $(VENV)/.core
 STAMP  := $(VENV)/.installed
 BENCH  := .venv-bench
+PEERS  := .venv-peers
 COMPARE := .venv-compare
-
 FIELD  := .venv-field
 
 .PHONY: demo test test-compare test-lowest test-torch check format study reproduce field-study docs fuzz clean
 .PHONY: bench bench-roofline bench-growth bench-scale bench-files bench-peers
 
-$(STAMP): pyproject.toml
+$(CORE): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "proportio needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(STAMP): $(CORE)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
-demo: $(STAMP)            ## digits, one of them unknown to the reference
+demo: $(CORE)             ## digits, one of them unknown to the reference
 	@$(BIN)/proportio demo
 
 test: $(STAMP)            ## the whole test suite, doctests included
@@ -60,8 +65,6 @@ bench-roofline: $(STAMP)  ## the share of the machine's own limits that each ker
 
 bench-growth: $(STAMP)    ## is the cost linear in rows, features and columns, and flat in classes?
 	$(BIN)/python benchmarks/growth.py
-
-PEERS := .venv-peers
 
 $(PEERS)/.installed: pyproject.toml benchmarks/peers.txt
 	$(PYTHON) -m venv $(PEERS)
