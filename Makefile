@@ -2,20 +2,28 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+CORE   := $(VENV)/.core
 STAMP  := $(VENV)/.installed
 BENCH  := .venv-bench
+PEERS  := .venv-peers
 COMPARE := .venv-compare
+FIELD  := .venv-field
 
-.PHONY: demo test test-compare test-lowest test-torch check format bench bench-roofline bench-growth bench-scale bench-peers fuzz study docs reproduce clean
+.PHONY: demo test test-compare test-lowest test-torch check format study reproduce field-study docs fuzz clean
+.PHONY: bench bench-roofline bench-growth bench-scale bench-files bench-peers
 
-$(STAMP): pyproject.toml
+$(CORE): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "proportio needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(STAMP): $(CORE)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
-demo: $(STAMP)            ## digits, one of them unknown to the reference
+demo: $(CORE)             ## digits, one of them unknown to the reference
 	@$(BIN)/proportio demo
 
 test: $(STAMP)            ## the whole test suite, doctests included
@@ -49,13 +57,14 @@ bench: $(BENCH)/.installed ## ratios of one run; fetches PyTorch and PyKeOps int
 bench-scale: $(STAMP)     ## 10^8 rows of Parquet (2 GB in a temporary folder), Dask and Spark, against one process
 	$(BIN)/python benchmarks/scale.py
 
+bench-files: $(STAMP)     ## 200 FCS files in one command, against reading them alone
+	$(BIN)/python benchmarks/files.py
+
 bench-roofline: $(STAMP)  ## the share of the machine's own limits that each kernel reaches
 	$(BIN)/python benchmarks/roofline.py
 
 bench-growth: $(STAMP)    ## is the cost linear in rows, features and columns, and flat in classes?
 	$(BIN)/python benchmarks/growth.py
-
-PEERS := .venv-peers
 
 $(PEERS)/.installed: pyproject.toml benchmarks/peers.txt
 	$(PYTHON) -m venv $(PEERS)
@@ -82,8 +91,15 @@ reproduce: $(STAMP)       ## the paper's experiments in full, then docs/reproduc
 	$(BIN)/proportio reproduce $(REPRODUCTION) $(if $(HIPC),--hipc $(HIPC))
 	$(BIN)/python -m proportio.reproduce.document $(REPRODUCTION) docs
 
-docs: $(STAMP)            ## every code block of the documentation, run
+.venv-docs/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --upgrade pip
+	.venv-docs/bin/python -m pip install --quiet --editable '.[docs]'
+	@touch $@
+
+docs: $(STAMP) .venv-docs/.installed ## every code block of the documentation, run; then the site, in build/site
 	$(BIN)/python -m pytest -q tests/test_docs.py
+	.venv-docs/bin/mkdocs build --strict
 
 test-lowest:              ## the test suite on the lowest supported dependencies
 	$(PYTHON) -m venv .venv-lowest
@@ -102,5 +118,14 @@ $(COMPARE)/.installed: pyproject.toml
 test-compare: $(COMPARE)/.installed ## every related method against the field's libraries, in an environment of their own
 	$(COMPARE)/bin/python -m pytest -q tests/compare
 
+$(FIELD)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(FIELD)
+	$(FIELD)/bin/python -m pip install --quiet --upgrade pip
+	$(FIELD)/bin/python -m pip install --quiet --editable '.[reproduce]' pyreadr
+	@touch $@
+
+field-study: $(FIELD)/.installed ## every method on real data, then docs/field-study.md; SIZE=full for the whole of it
+	$(FIELD)/bin/python -m benchmarks.field --$(or $(SIZE),quick)
+
 clean:
-	rm -rf $(VENV) .venv-lowest .venv-bench .venv-peers .venv-compare .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv* .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,29 +2,33 @@
 
     python benchmarks/files.py [--files 200] [--rows 30000]
 
-Writes the files to a temporary folder (7 channels, 5 populations), then runs, each in a process of its own: the command with
-`--by file` and intervals; our reader alone; and flowio, the usual reader, alone. Start-up (imports) is timed apart and taken off.
+Writes the files to a temporary folder (7 channels, 5 populations). Then, in one process and after the imports, the best of three
+runs each: the command with `--by file` and intervals; our reader alone; and flowio, the usual reader, alone.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
+import contextlib
+import io
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import flowio
 import numpy as np
+
+import proportio as pp
+from proportio import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 from fcs_files import fcs  # noqa: E402  # the files are written as the tests write theirs
 
 MARKERS = ["CD3", "CD4", "CD8", "CD38", "CD45RA", "CCR7", "HLADR"]
-OURS = "import sys, proportio as pp\nfor p in sys.argv[1:]:\n    for batch in pp.scan(p, transform='arcsinh:150').batches():\n        pass"
-FLOWIO = "import sys, flowio\nfor p in sys.argv[1:]:\n    flowio.FlowData(p).as_array()"
 
 
 def write(folder: Path, files: int, rows: int) -> list[Path]:
@@ -49,58 +53,72 @@ def write(folder: Path, files: int, rows: int) -> list[Path]:
     return paths
 
 
-def run(arguments: list[str]) -> tuple[float, float]:
-    """Seconds and peak megabytes of a process."""
-    began = time.perf_counter()
-    code = "import resource, runpy, sys\nsys.argv = sys.argv[1:]\ntry:\n    " + (
-        "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=False)\n"
-        "finally:\n    print('peak', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+def command(*arguments: str) -> None:
+    """The command, in this process."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        cli.app(list(arguments), standalone_mode=False)
+
+
+def timed(work: Callable[[], None], repeats: int = 3) -> float:
+    """The least seconds of several runs."""
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def ours(paths: list[str]) -> None:
+    """Read every event with the package's reader, transformed as the model has it."""
+    for path in paths:
+        for _ in pp.scan(path, transform="arcsinh:150").batches():
+            pass
+
+
+def flowio_alone(paths: list[str]) -> None:
+    """Read every event with flowio."""
+    for path in paths:
+        flowio.FlowData(path).as_array()
+
+
+def peak(*arguments: str) -> float:
+    """Peak megabytes of the command in a process of its own."""
+    code = (
+        "import resource, sys\nfrom proportio import cli\ncli.app(sys.argv[1:], standalone_mode=False)\n"
+        "print('peak', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
-    command = [sys.executable, *arguments] if arguments[0] == "-c" else [sys.executable, "-c", code, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(done.stderr)
-    peak = [float(line.split()[1]) / 1024 for line in done.stderr.splitlines() if line.startswith("peak")]
-    return time.perf_counter() - began, peak[-1] if peak else resource.getrusage(
-        resource.RUSAGE_CHILDREN
-    ).ru_maxrss / 1024
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    return float(done.stdout.split()[-1]) / 1024
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Many FCS files in one command.")
     parser.add_argument("--files", type=int, default=200)
     parser.add_argument("--rows", type=int, default=30_000)
+    parser.add_argument("--small", action="store_true", help="as the tests run it")
     asked = parser.parse_args()
+    if asked.small:
+        asked.files, asked.rows = 2, 400
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths = list(map(str, write(folder, asked.files, asked.rows)))
-        model, reference = str(folder / "m.safetensors"), str(folder / "ref/ref.fcs")
-        run(["proportio", "fit", reference, "--label", "population", "--transform", "arcsinh:150", "-o", model, "-q"])
-
-        def estimate(some: list[str]) -> tuple[float, float]:
-            return run(
-                ["proportio", "estimate", *some, "--model", model, "--by", "file", "--csv", str(folder / "out.csv")]
-            )
-
-        estimate(paths[:1])  # compiles, if nothing did before
-        found = {"proportio estimate --by file": (estimate(paths), estimate(paths[:1]))}
-        for what, code in (("our reader alone", OURS), ("flowio alone", FLOWIO)):
-            found[what] = (run(["-c", code, *paths]), run(["-c", code, paths[0]]))
-        lines = len((folder / "out.csv").read_text().splitlines())
-        print(
-            f"{asked.files} files of {asked.rows:,} events, {len(MARKERS)} channels; {lines - 1 if lines else 0} lines of CSV"
-        )
-        net = {
-            what: max(whole[0] - one[0], 1e-3) * asked.files / max(asked.files - 1, 1)
-            for what, (whole, one) in found.items()
+        model, out = str(folder / "m.safetensors"), folder / "out.csv"
+        reference = ["fit", str(folder / "ref/ref.fcs"), "--label", "population", "--transform", "arcsinh:150"]
+        command(*reference, "-o", model, "-q")
+        whole = ["estimate", *paths, "--model", model, "--by", "file", "--csv", str(out)]
+        times = {
+            "proportio estimate --by file": timed(lambda: command(*whole)),
+            "our reader alone": timed(lambda: ours(paths)),
+            "flowio alone": timed(lambda: flowio_alone(paths)),
         }
-        for what, (whole, _) in found.items():
-            print(f"{what:<30}{whole[0]:8.2f} s with start-up {net[what]:8.2f} s without")
-        ours = net["proportio estimate --by file"]
-        print(f"peak memory of the command {found['proportio estimate --by file'][0][1]:.0f} MB")
-        print(
-            f"ratio to our reader alone {ours / net['our reader alone']:.2f}, to flowio alone {ours / net['flowio alone']:.2f}"
-        )
+        lines = len(out.read_text().splitlines()) - 1
+        print(f"{asked.files} files of {asked.rows:,} events and {len(MARKERS)} channels; {lines} lines of CSV")
+        for what, seconds in times.items():
+            print(f"{what:<30}{seconds:8.2f} s{1000 * seconds / asked.files:8.1f} ms a file")
+        answer, mine, theirs = times.values()
+        print(f"ratio to our reader alone {answer / mine:.2f}, to flowio alone {answer / theirs:.2f}")
+        print(f"peak memory of the command {peak(*whole):.0f} MB")
 
 
 if __name__ == "__main__":

@@ -177,6 +177,16 @@ def test_rlls_has_the_least_sum_of_norms(rho: float) -> None:
     assert min(value(other) for other in others) >= value(w) - 1e-13
 
 
+def test_rlls_is_certified_for_every_strength_and_never_mistakes_rounding_for_the_prior() -> None:
+    rng = np.random.default_rng(6)
+    for _ in range(200):
+        c = int(rng.integers(2, 8))
+        prior = rng.dirichlet(np.full(c, 5.0))
+        C = rng.dirichlet(np.full(c, 0.3), c).T * 0.5 * prior + np.diag(0.5 * prior)
+        _, _, kkt = rlls.solve(C, C @ rng.exponential(size=c) + 0.01 * rng.normal(size=c), 10.0 ** rng.uniform(-8, 0.5))
+        assert kkt <= 1e-7
+
+
 def test_rlls_without_regularisation_is_bbse_and_with_much_is_the_prior() -> None:
     exact = given(pp.BBSE, positive=False).predict(BATCH)
     hard = given(baselines.RLLS, decisions="hard", scale=1e-9, draws=0)

@@ -31,6 +31,13 @@ def test_the_benchmark_prints_a_ratio_for_every_row() -> None:
     assert any("estimate" in line for line in lines) and "MB" in lines[-1]
 
 
+def test_the_benchmark_of_scale_prints_a_ratio_for_every_way_to_read() -> None:
+    lines = printed("scale.py", "--small")
+    for what in ("from the disk", "from the page cache", "dask, "):
+        assert any(what in line and " x" in line for line in lines), what
+    assert any("peak resident memory" in line for line in lines)
+
+
 def test_the_roofline_prints_the_peak_and_the_share_of_every_kernel() -> None:
     lines = printed("roofline.py", "--small")
     assert sum(line.startswith("peak") for line in lines) == 3 and any("GB/s" in line for line in lines)
@@ -66,8 +73,7 @@ def test_the_page_of_peers_extrapolates_what_was_stopped_by_its_own_growth(monke
     assert "QuaPy EMQ takes 1 times as long as `RFFM`; needed 25: NO" in lines
 
 
-def test_the_benchmark_of_scale_prints_a_ratio_for_every_way_to_read() -> None:
-    lines = printed("scale.py", "--small")
-    for what in ("from the disk", "from the page cache", "dask, "):
-        assert any(what in line and " x" in line for line in lines), what
-    assert any("peak resident memory" in line for line in lines)
+def test_many_files_are_estimated_in_one_command() -> None:
+    lines = printed("files.py", "--small")
+    assert lines[0] == "2 files of 400 events and 7 channels; 12 lines of CSV"
+    assert "ratio to our reader alone" in lines[-2] and "peak memory" in lines[-1]

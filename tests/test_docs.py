@@ -1,23 +1,35 @@
-"""Every Python block of the documentation runs, in the order of its page; every `make` target and link is real."""
+"""Every block of Python or of the command runs, in the order of its page; every `make` target and link is real."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from proportio import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+RUNNABLE = re.compile(r"^```(python|sh)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_every_code_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # a page may write files
     names: dict[str, object] = {}
-    for block in BLOCK.findall(page.read_text()):
-        exec(compile(block, str(page), "exec"), names)
+    for language, block in RUNNABLE.findall(page.read_text()):
+        if language == "python":
+            exec(compile(block, str(page), "exec"), names)
+        else:
+            for line in block.strip().splitlines():
+                command, *arguments = shlex.split(line)
+                assert command == "proportio", line
+                done = CliRunner().invoke(cli.app, arguments)
+                assert done.exit_code == 0, f"{line}\n{done.output}"
 
 
 def test_the_readme_shows_the_answer_that_its_code_gives(capsys: pytest.CaptureFixture[str]) -> None:

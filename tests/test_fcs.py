@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,9 @@ def test_several_files_are_read_one_after_the_other_by_the_channels_they_share(t
     parts = list(source.parts())
     assert [start for _, start in parts] == [0, 500]
     assert np.array_equal(np.vstack([values(p) for p, _ in parts]), values(source))
+    assert np.array_equal(
+        values(pickle.loads(pickle.dumps(parts[1][0]))), values(source)[500:]
+    )  # as a cluster sends it
 
 
 def test_an_end_of_data_one_byte_too_far_is_forgiven(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """`python -m benchmarks.field [--quick | --full | --tiny] [--only SET ...] [--out DIR] [--cache DIR] [--docs DIR] [--jobs N]`.
 
-Fetches the data sets that are not in the cache, computes every part that is not under OUT yet (stop it at any time and run it again),
-then writes the page. A set that cannot be fetched is skipped with a line. `--fetch` only fetches.
+Fetches the data sets that are not in the cache, computes every part that is not under OUT yet (stop it at any time and run it
+again), then writes the page. A set that cannot be fetched is skipped with a line. `--fetch` only fetches.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.field import page, plan
-from benchmarks.field.sets import BY_NAME, Unavailable
+from benchmarks.field.sets import BY_NAME, UnavailableError
 
 from proportio.reproduce import tables
 from proportio.reproduce.runner import compute
@@ -56,7 +56,7 @@ def fetch(names: list[str], cache: Path) -> tuple[list[str], dict[str, str]]:
     for name in names:
         try:
             X, _ = BY_NAME[name].load(cache)
-        except Unavailable as error:
+        except UnavailableError as error:
             skipped[name] = str(error)
             say(f"{name}: skipped, {error}")
         else:

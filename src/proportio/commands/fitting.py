@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from proportio.quantifier import Quantifier
 
 
+FITTING = "The model"  # a section of the help
+
+
 class Method(StrEnum):
     """The methods that need files only."""
 
@@ -40,19 +43,31 @@ MethodOption = Annotated[
     typer.Option(
         "--method",
         "-m",
+        rich_help_panel=FITTING,
         help="rffm: random Fourier features; kmm: exact kernels; bbse: a classifier. rffm unless told.",
     ),
 ]
 Soft = Annotated[
     bool | None,
-    typer.Option("--soft/--hard", help="Leave room for a share that no class explains (the default), or do not."),
+    typer.Option(
+        "--soft/--hard",
+        rich_help_panel=FITTING,
+        help="Leave room for a share that no class explains (the default), or do not.",
+    ),
 ]
-NFeatures = Annotated[int | None, typer.Option("--n-features", min=2, help="rffm: features, 1000 unless told.")]
-Bandwidth = Annotated[str | None, typer.Option("--bandwidth", help="rffm, kmm: auto, median, or a number.")]
+NFeatures = Annotated[
+    int | None, typer.Option("--n-features", rich_help_panel=FITTING, min=2, help="rffm: features, 1000 unless told.")
+]
+Bandwidth = Annotated[
+    str | None, typer.Option("--bandwidth", rich_help_panel=FITTING, help="rffm, kmm: auto, median, or a number.")
+]
 KernelOption = Annotated[
-    Kernel | None, typer.Option("--kernel", help="rffm, kmm: gaussian unless told; energy of kmm only.")
+    Kernel | None,
+    typer.Option("--kernel", rich_help_panel=FITTING, help="rffm, kmm: gaussian unless told; energy of kmm only."),
 ]
-Seed = Annotated[int | None, typer.Option("--seed", help="The seed of everything random, 0 unless told.")]
+Seed = Annotated[
+    int | None, typer.Option("--seed", rich_help_panel=FITTING, help="The seed of everything random, 0 unless told.")
+]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; all unless told.")]
 OnMissing = Annotated[
     Missing | None,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 FILE = "file"
 SKETCH = ".safetensors"
+FILES = "How files are read"  # a section of the help
 
 Reference = Annotated[
     list[Path],
@@ -35,18 +36,32 @@ Features = Annotated[
     typer.Option("--features", "-f", help="The columns to use, A,B,C; repeat for more. All but the label unless told."),
 ]
 Format = Annotated[
-    str | None, typer.Option("--format", help="csv, parquet, arrow, fcs or h5ad, if the suffix does not tell.")
+    str | None,
+    typer.Option(
+        "--format", rich_help_panel=FILES, help="csv, parquet, arrow, fcs or h5ad, if the suffix does not tell."
+    ),
 ]
 Delimiter = Annotated[
-    str | None, typer.Option("--delimiter", help="What separates the cells of a CSV file; a comma unless told.")
+    str | None,
+    typer.Option(
+        "--delimiter", rich_help_panel=FILES, help="What separates the cells of a CSV file; a comma unless told."
+    ),
 ]
 Compensation = Annotated[
     str | None,
-    typer.Option("--compensation", help="FCS: none, file (the matrix in each file), or a CSV file with a matrix."),
+    typer.Option(
+        "--compensation",
+        rich_help_panel=FILES,
+        help="FCS: none, file (the matrix in each file), or a CSV file with a matrix.",
+    ),
 ]
-Transform = Annotated[str | None, typer.Option("--transform", help="FCS: none, arcsinh:150 or logicle:T,W,M,A.")]
-Layer = Annotated[str | None, typer.Option("--layer", help="h5ad: a layer in the place of X.")]
-UseRep = Annotated[str | None, typer.Option("--use-rep", help="h5ad: a representation in obsm, such as X_pca.")]
+Transform = Annotated[
+    str | None, typer.Option("--transform", rich_help_panel=FILES, help="FCS: none, arcsinh:150 or logicle:T,W,M,A.")
+]
+Layer = Annotated[str | None, typer.Option("--layer", rich_help_panel=FILES, help="h5ad: a layer in the place of X.")]
+UseRep = Annotated[
+    str | None, typer.Option("--use-rep", rich_help_panel=FILES, help="h5ad: a representation in obsm, such as X_pca.")
+]
 
 
 @dataclass(frozen=True)
@@ -73,7 +88,7 @@ class Reading:
         options = {k: v for k, v in kept.items() if k != "format"}
         if self.delimiter is not None:
             options["delimiter"] = self.delimiter
-        if along and files(paths, self)[0].suffix.lower() in (".fcs", ".h5ad"):
+        if along and (self.format or files(paths, self)[0].suffix.removeprefix(".")).lower() in ("fcs", "h5ad"):
             options["along"] = list(along)
         return scan(list(paths), format=self.format, **options)
 

@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from proportio.errors import FileError, InputError, InputTypeError, MismatchError
-from proportio.sources import arrow
 from proportio.sources.base import Source, listed
 from proportio.sources.fcs import Layout, read_layout
 from proportio.sources.scales import Scale, scale
@@ -117,7 +116,8 @@ class _Events:
 
     def batches(self, names: Sequence[str]) -> Iterator[Any]:
         """Arrow tables of these channels."""
-        pa = arrow.library(str(self.path))
+        import pyarrow as pa
+
         known = {c.name: i for i, c in enumerate(self.layout.channels)}
         missing = [n for n in names if n not in known]
         if missing:

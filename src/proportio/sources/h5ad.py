@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from proportio.errors import FileError, InputError, InputTypeError, MismatchError
-from proportio.sources import arrow
 from proportio.sources.base import Source, listed
 
 CHUNK = 1 << 24  # values made dense at a time
@@ -64,7 +63,8 @@ class H5adSource(Source):
         return {"format": "h5ad", "layer": self._layer, "use_rep": self._rep}
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
-        pa = arrow.library(self.name)
+        import pyarrow as pa
+
         names = self.columns if columns is None else tuple(columns)
         place = {n: i for i, n in enumerate(self._features)}
         missing = [n for n in names if n not in place and n not in self._obs.columns]

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from proportio.errors import InputError, MismatchError
-from proportio.sources import arrow
 from proportio.sources.base import Source
 
 
@@ -39,7 +38,8 @@ class Joined(Source):
         return next(iter(self._parts.values())).reading
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
-        pa = arrow.library(self.name)
+        import pyarrow as pa
+
         names = list(self.columns if columns is None else columns)
         wanted = [n for n in names if n != self.column]
         for name, part in self._parts.items():
