@@ -71,6 +71,7 @@ def readers() -> dict[str, Reader]:
         pp.KMM(bandwidth=1.0).fit(X[:30], y[:30]),
         pp.DFM(pp.features.Histogram(bins=3)).fit(X, y),
         classifier,
+        pp.AutoDFM(n_features=8, cv=2).fit(X, y),
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", pp.ProportioWarning)

@@ -151,7 +151,7 @@ class Posterior(FeatureMap):
         out = cls(cv="prefit")
         d = meta["n_columns"]
         check_parts(arrays, {"probes": (None, d), "answers": (len(arrays["probes"]), None)})
-        c = arrays["answers"].shape[1]
+        c = cls._n_decisions(arrays)
         if meta["carried"]:
             for k in range(meta["members"]):
                 check_parts(arrays, {f"weights.{k}": (d, c), f"bias.{k}": (c,)})
@@ -174,6 +174,11 @@ class Posterior(FeatureMap):
                 "the classifier supplied answers differently from the one that this model was fitted with."
             )
         return out
+
+    @classmethod
+    def _n_decisions(cls, arrays: Arrays) -> int:
+        """The classes that the members of a file know."""
+        return int(arrays["answers"].shape[1])
 
     def _read(self, meta: dict[str, Any], arrays: Arrays) -> None:
         """What the classifier alone does not say."""

@@ -24,7 +24,6 @@ from proportio.sources import Floats
 from proportio.storage import Arrays
 
 REJECTS = (0.02, 0.05, 0.1, 0.2)
-UNBOUNDED = 1e300  # beyond every distance, and finite as all that a file holds
 POOLED = 0.02  # the least share of the pooled covariance in each class's own
 RIDGE = 1e-3  # of a column's variance: columns that are constant within a class stay harmless
 TRAIN_AT_MOST = 20_000  # rows that each member learns from; all rows are embedded
@@ -126,7 +125,7 @@ class Typical(OneHot):
             own[rows] = shapes.distances(X[rows], groups[rows])
         c = int(groups.max()) + 1
         quantiles = [_upper_quantiles(own[groups == i], w[groups == i], rejects) for i in range(c)]
-        self.thresholds_ = np.vstack([np.full(c, UNBOUNDED), np.stack(quantiles, axis=1)])
+        self.thresholds_ = _with_none(np.stack(quantiles, axis=1))
 
     def _set(self, c: int) -> None:
         self.amplitude_ = np.zeros(self.thresholds_.size)
@@ -175,18 +174,27 @@ class Typical(OneHot):
             **arrays,
             **shapes,
             **roots,
-            "thresholds": self.thresholds_,
+            "thresholds": self.thresholds_[1:],
         }
+
+    @classmethod
+    def _n_decisions(cls, arrays: Arrays) -> int:
+        return int(arrays["thresholds"].shape[1])
 
     def _read(self, meta: dict[str, Any], arrays: Arrays) -> None:
         self.rejects, self.cv = tuple(meta["rejects"]), 5
-        levels, c, d = len(self.rejects) + 1, arrays["thresholds"].shape[-1], meta["n_columns"]
+        levels, c, d = len(self.rejects), arrays["thresholds"].shape[-1], meta["n_columns"]
         parts = {f"means.{k}": (c, d) for k in range(meta["members"])}
         roots = {f"roots.{k}": (c, d, d) for k in range(meta["members"])}
         check_parts(arrays, {"thresholds": (levels, c), **parts, **roots})
         self.shapes_ = [Shapes(arrays[f"means.{k}"], arrays[f"roots.{k}"]) for k in range(meta["members"])]
-        self.thresholds_ = arrays["thresholds"]
+        self.thresholds_ = _with_none(arrays["thresholds"])
         self._set(c)
+
+
+def _with_none(thresholds: Array) -> Array:
+    """Thresholds after those of ρ = 0, which nothing exceeds."""
+    return np.vstack([np.full(thresholds.shape[1], np.inf), thresholds])
 
 
 def _at_most(
