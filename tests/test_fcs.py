@@ -84,7 +84,7 @@ KINDS: dict[str, dict[str, Any]] = {
 def test_the_numbers_are_those_of_flowio(kind: str, tmp_path: Path) -> None:
     events = np.abs(EVENTS) if "integers" in kind else EVENTS
     file = write(tmp_path / "a.fcs", fcs(events, NAMES, **KINDS[kind]))
-    expected = flowio.FlowData(file).as_array()
+    expected = flowio.FlowData(str(file)).as_array()
     np.testing.assert_allclose(values(pp.scan(file)), expected, rtol=1e-12)
 
 
