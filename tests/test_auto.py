@@ -223,7 +223,9 @@ def test_the_hard_form_sums_to_one() -> None:
     assert est.proportions.sum() == pytest.approx(1) and est.unknown == 0
 
 
-@pytest.mark.filterwarnings("ignore::proportio.errors.ProportioWarning")  # the scarcest populations have a few dozen cells
+@pytest.mark.filterwarnings(
+    "ignore::proportio.errors.ProportioWarning"
+)  # the scarcest populations have a few dozen cells
 @pytest.mark.skipif(not HIPC.is_dir(), reason=f"the HIPC cells are not at {HIPC}")
 def test_on_cells_of_another_patient_with_and_without_a_missing_population() -> None:
     """l2 error over the six pairs: clean, and with a fifth of the cells (CD4 Naive) unknown to the reference."""

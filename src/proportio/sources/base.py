@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import narwhals.stable.v2 as nw
@@ -102,6 +102,54 @@ class Stream(Source):
 def rows_of(n_columns: int) -> int:
     """The rows of a batch, where nobody asked for another number."""
     return int(np.clip(BATCH_VALUES // max(1, n_columns), *BATCH_ROWS))
+
+
+@dataclass(frozen=True, repr=False)
+class Selected(Source):
+    """Some columns of a source."""
+
+    source: Source
+    kept: tuple[str, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.kept
+
+    @property
+    def name(self) -> str:  # type: ignore[override]  # read only
+        return self.source.name
+
+    @property
+    def batch_rows(self) -> int | None:  # type: ignore[override]  # read only
+        return self.source.batch_rows
+
+    @property
+    def n_rows(self) -> int | None:
+        return self.source.n_rows
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        return self.source.reading
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
+        return self.source.batches(self.kept if columns is None else columns)
+
+    def parts(self) -> Iterator[tuple[Source, int | None]]:
+        return ((replace(self, source=part), start) for part, start in self.source.parts())
+
+    def alone(self) -> Source:
+        return replace(self, source=self.source.alone())
+
+
+def select(source: Source, columns: Sequence[str]) -> Source:
+    """The same rows with these columns only."""
+    wanted = (columns,) if isinstance(columns, str) else tuple(columns)
+    missing = [n for n in wanted if n not in source.columns]
+    if not wanted:
+        raise InputError(f"columns=[] leaves no column of {source.name}: name at least one.")
+    if missing:
+        raise MismatchError(f"{source.name} has no column {listed(missing)}: its columns are {listed(source.columns)}.")
+    return Selected(source, wanted)
 
 
 def as_source(X: Any) -> Source | None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from proportio.errors import FileError, InputError, InputTypeError, MismatchError
-from proportio.sources.base import Source, listed, rows_of
+from proportio.errors import FileError, InputError, InputTypeError
+from proportio.sources.base import Source, listed, rows_of, select
 
 PathLike: TypeAlias = str | os.PathLike[str]
 Opener: TypeAlias = Callable[..., Source]
@@ -66,54 +66,6 @@ def scan(
         )
     source = openers.pop()(files, suffix=min(found), base=base, batch_rows=batch_rows, **options)
     return source if columns is None else select(source, columns)
-
-
-def select(source: Source, columns: Sequence[str]) -> Source:
-    """The same rows with these columns only."""
-    wanted = (columns,) if isinstance(columns, str) else tuple(columns)
-    missing = [n for n in wanted if n not in source.columns]
-    if not wanted:
-        raise InputError(f"columns=[] leaves no column of {source.name}: name at least one.")
-    if missing:
-        raise MismatchError(f"{source.name} has no column {listed(missing)}: its columns are {listed(source.columns)}.")
-    return Selected(source, wanted)
-
-
-@dataclass(frozen=True, repr=False)
-class Selected(Source):
-    """Some columns of a source."""
-
-    source: Source
-    kept: tuple[str, ...]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.kept
-
-    @property
-    def name(self) -> str:  # type: ignore[override]  # read only
-        return self.source.name
-
-    @property
-    def batch_rows(self) -> int | None:  # type: ignore[override]  # read only
-        return self.source.batch_rows
-
-    @property
-    def n_rows(self) -> int | None:
-        return self.source.n_rows
-
-    @property
-    def reading(self) -> dict[str, Any]:
-        return self.source.reading
-
-    def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
-        return self.source.batches(self.kept if columns is None else columns)
-
-    def parts(self) -> Iterator[tuple[Source, int | None]]:
-        return ((replace(self, source=part), start) for part, start in self.source.parts())
-
-    def alone(self) -> Source:
-        return replace(self, source=self.source.alone())
 
 
 @dataclass(frozen=True, repr=False)
