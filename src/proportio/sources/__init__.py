@@ -1,8 +1,8 @@
 """Where rows come from: arrays, data frames, files and streams in, clean float matrices out."""
 
-from proportio.sources.base import Source, as_source, count_rows, is_batches, listed, read_batches, take_column
+from proportio.sources.base import Source, as_source, count_rows, is_batches, listed, read_batches, select, take_column
 from proportio.sources.cytometry import open_fcs
-from proportio.sources.files import OPENERS, expand, scan, select
+from proportio.sources.files import OPENERS, expand, scan
 from proportio.sources.h5ad import open_h5ad
 from proportio.sources.joined import Joined
 from proportio.sources.labels import read_labels, read_weights
