@@ -70,9 +70,9 @@ def _introduction(plan: Any) -> str:
     tuned = " [tuned] is the best by log-loss of logistic regression at four penalties and gradient boosting."
     made = f"Written by `python -m benchmarks.field --{plan.name}` (proportio {__version__}) from its results; nothing is typed."
     drawn = (
-        f"Each data set is split in halves, {s.splits} time{'s' if s.splits > 1 else ''}: up to {s.reference:,} rows of one are "
-        f"the reference, and batches of {s.batch} rows come from the other, {s.batches} of each kind a split. The classifier is "
-        f"logistic regression of standardised columns, cross-fitted in 5 folds.{tuned if 'tuned' in used else ''}"
+        f"Each data set is split in halves, {'once' if s.splits == 1 else f'{s.splits} times'}: up to {s.reference:,} rows of one "
+        f"are the reference, and batches of {s.batch} rows come from the other, {s.batches} of each kind a split. The "
+        f"classifier is logistic regression of standardised columns, cross-fitted in 5 folds.{tuned if 'tuned' in used else ''}"
     )
     read = (
         "Intervals in brackets are 95% bootstrap intervals over data sets. Coverage is the share of batches and classes whose "

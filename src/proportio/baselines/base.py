@@ -7,7 +7,8 @@ the weights ω of the reference rows, which sum to one in each class, and those 
                 for a likelihood), so they are those of DFM with these features: α̃ and V from block sums, nothing drawn
     bootstrap   V = Cov α̃* over rows drawn again within each class and within the batch, where it is not smooth
 
-Both are free of α ≥ 0, so that they hold on the boundary too. The classifier is held fixed: it is never fitted again.
+Both are free of α ≥ 0, so that they hold on the boundary too, but for Wasserstein's. The classifier is
+held fixed: it is never fitted again.
 """
 
 from __future__ import annotations
