@@ -90,6 +90,22 @@ def test_members_learn_from_a_sample_of_many_rows_with_every_class(monkeypatch: 
     assert pp.AutoDFM(n_features=40).fit(X, y).predict(X).shape == (3,)
 
 
+def test_of_many_columns_shapes_are_made_of_the_leading_components() -> None:
+    rng = np.random.default_rng(22)
+    turn = np.linalg.qr(rng.normal(size=(130, 130)))[0]
+    X, y = rows([300] * 3, 23)
+    wide = np.hstack([3 * X, 0.1 * rng.normal(size=(900, 128))]) @ turn
+    model = pp.AutoDFM(n_features=60, cv=2).fit(wide, y)
+    Z, true = contaminated(24, 0.2)
+    batch = np.hstack([3 * Z, 0.1 * rng.normal(size=(len(Z), 128))]) @ turn
+    est = model.estimate(batch)
+    assert model._parts()[0].shapes_[0].means.shape[1] < 20
+    assert np.linalg.norm(est.proportions - true) < 0.05 and abs(est.unknown - 0.2) < 0.05
+    from proportio.models import from_bytes
+
+    np.testing.assert_array_equal(from_bytes(model.to_bytes()).predict(batch), model.predict(batch))
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [

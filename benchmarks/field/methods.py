@@ -11,6 +11,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
+from proportio.auto import AutoDFM
 from proportio.baselines import ACC, CC, EM, KDE, PACC, RLLS, DyS, HDx, HDy, Pearson, Wasserstein
 from proportio.features import Chain, Posterior, RandomFourier
 from proportio.kmm import KMM
@@ -101,7 +102,13 @@ def soft_posteriors(random_state: int = 0, classifier: str = "plain") -> Any:
     return DFM(phi, soft=True, random_state=random_state)
 
 
+def default(random_state: int = 0, classifier: str = "plain") -> Any:
+    """AutoDFM."""
+    return with_classifier(AutoDFM, classifier, random_state)
+
+
 WITH_CLASSIFIER = (
+    Method("AutoDFM", default),
     Method("CC", cc),
     Method("ACC (BBSE+)", acc),
     Method("PACC", pacc),

@@ -22,6 +22,7 @@ FITTING = "The model"  # a section of the help
 class Method(StrEnum):
     """The methods that need files only."""
 
+    auto = "auto"
     rffm = "rffm"
     kmm = "kmm"
     bbse = "bbse"
@@ -44,7 +45,8 @@ MethodOption = Annotated[
         "--method",
         "-m",
         rich_help_panel=FITTING,
-        help="rffm: random Fourier features; kmm: exact kernels; bbse: a classifier. rffm unless told.",
+        help="auto (the default): a classifier's decisions where they are typical, beside Fourier features; rffm: random Fourier "
+        "features; kmm: exact kernels; bbse: a classifier.",
     ),
 ]
 Soft = Annotated[
@@ -56,14 +58,24 @@ Soft = Annotated[
     ),
 ]
 NFeatures = Annotated[
-    int | None, typer.Option("--n-features", rich_help_panel=FITTING, min=2, help="rffm: features, 1000 unless told.")
+    int | None,
+    typer.Option(
+        "--n-features", rich_help_panel=FITTING, min=2, help="auto, rffm: Fourier features, 1000 unless told."
+    ),
 ]
 Bandwidth = Annotated[
-    str | None, typer.Option("--bandwidth", rich_help_panel=FITTING, help="rffm, kmm: auto, median, or a number.")
+    str | None,
+    typer.Option(
+        "--bandwidth", rich_help_panel=FITTING, help="rffm (which it implies), kmm: auto, median, or a number."
+    ),
 ]
 KernelOption = Annotated[
     Kernel | None,
-    typer.Option("--kernel", rich_help_panel=FITTING, help="rffm, kmm: gaussian unless told; energy of kmm only."),
+    typer.Option(
+        "--kernel",
+        rich_help_panel=FITTING,
+        help="rffm (which it implies), kmm: gaussian unless told; energy of kmm only.",
+    ),
 ]
 Seed = Annotated[
     int | None, typer.Option("--seed", rich_help_panel=FITTING, help="The seed of everything random, 0 unless told.")
@@ -94,14 +106,24 @@ def build(
         "bandwidth": _bandwidth(bandwidth),
         "kernel": kernel and kernel.value,
     }
-    method = method or Method.rffm
-    takes = {Method.rffm: set(given), Method.kmm: {"bandwidth", "kernel"}, Method.bbse: set()}[method]
+    method = method or (Method.rffm if bandwidth or kernel else Method.auto)
+    takes = {
+        Method.auto: {"n_features"},
+        Method.rffm: set(given),
+        Method.kmm: {"bandwidth", "kernel"},
+        Method.bbse: set(),
+    }[method]
     stray = [k for k, v in given.items() if v is not None and k not in takes]
     if stray or (method is Method.rffm and kernel is Kernel.energy):
         what = f"--{stray[0].replace('_', '-')}" if stray else "--kernel energy"
         raise InputError(f"{what} does not go with --method {method.value}: leave one of them out.")
     options = {k: v for k, v in given.items() if v is not None}
-    kinds: dict[Method, Any] = {Method.rffm: pp.RFFM, Method.kmm: pp.KMM, Method.bbse: pp.BBSE}
+    kinds: dict[Method, Any] = {
+        Method.auto: pp.AutoDFM,
+        Method.rffm: pp.RFFM,
+        Method.kmm: pp.KMM,
+        Method.bbse: pp.BBSE,
+    }
     missing = (on_missing or Missing.raise_).value
     model: Quantifier = kinds[method](
         soft=soft is not False, random_state=seed or 0, n_jobs=jobs, on_missing=missing, **options

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -97,7 +98,11 @@ def correct(
             raise InputError(
                 f"{predictions}: the posteriors of row {bad} are not shares that sum to 1: {given[bad].tolist()}."
             )
-        corrected = pp.correct(_Given(est.classes), est).predict_proba(given)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", pp.ProportioWarning)
+            corrected = pp.correct(_Given(est.classes), est).predict_proba(given)
+        for warning in said:
+            console.note(f"note: {warning.message}")
         for k, name in enumerate(columns):
             rows = rows.set_column(rows.column_names.index(name), name, pa.array(corrected[:, k]))
         label = f"{prefix}class"

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils.extmath import randomized_svd
 
 from proportio.errors import InputError
 from proportio.features.base import Array, FeatureMap, check_parts
@@ -28,6 +29,10 @@ POOLED = 0.02  # the least share of the pooled covariance in each class's own
 RIDGE = 1e-3  # of a column's variance: columns that are constant within a class stay harmless
 TRAIN_AT_MOST = 20_000  # rows that each member learns from; all rows are embedded
 SHAPE_ROWS = 200  # of a class, at least, where it has them
+MOST_COLUMNS = (
+    100  # of which shapes are made; of more, the leading principal components, until they hold ENOUGH of the variance
+)
+ENOUGH = 0.95
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,20 +114,26 @@ class Typical(OneHot):
         w = np.ones(len(X)) if weights is None else weights
         self.members_, self.shapes_ = [], []
         rng = np.random.default_rng(self.random_state)
+        self.basis_ = _components(X[_at_most(np.arange(len(X)), groups, rng)]) if X.shape[1] > MOST_COLUMNS else None
         for k in range(int(self.folds_.max()) + 1):
             train = _at_most(np.flatnonzero(self.folds_ != k), groups, rng)
             self.members_.append(self._trained(X[train], y[train], None if weights is None else weights[train]))
-            self.shapes_.append(Shapes.of(X[train].astype(np.float64), groups[train], w[train], len(labels)))
+            self.shapes_.append(Shapes.of(self._reduced(X[train]), groups[train], w[train], len(labels)))
         self._calibrate(X, groups, w, rejects)
         self._set(len(labels))
         self._probe(X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64))
+
+    def _reduced(self, X: Floats) -> Array:
+        """The columns, or coordinates in their place, that shapes are made of."""
+        X64 = X.astype(np.float64, copy=False)
+        return np.asarray(X64 if self.basis_ is None else X64 @ self.basis_)
 
     def _calibrate(self, X: Floats, groups: npt.NDArray[np.int64], w: Array, rejects: Array) -> None:
         """thresholds_[l, i], the (1 − ρ_l)-quantile of δ_i over class i, each row measured by the member that did not see it."""
         own = np.empty(len(X))
         for k, shapes in enumerate(self.shapes_):
             rows = self.folds_ == k
-            own[rows] = shapes.distances(X[rows], groups[rows])
+            own[rows] = shapes.distances(self._reduced(X[rows]), groups[rows])
         c = int(groups.max()) + 1
         quantiles = [_upper_quantiles(own[groups == i], w[groups == i], rejects) for i in range(c)]
         self.thresholds_ = _with_none(np.stack(quantiles, axis=1))
@@ -149,10 +160,11 @@ class Typical(OneHot):
 
     def _raw(self, X: Floats, n_jobs: int | None) -> Floats:
         X64 = X.astype(np.float64, copy=False)
+        reduced = self._reduced(X)
         total = np.zeros((len(X), self.thresholds_.size))
         for member, shapes in zip(self.members_, self.shapes_, strict=True):
             decided = self._predict(member, X64).argmax(axis=1)
-            near = shapes.distances(X64, decided)
+            near = shapes.distances(reduced, decided)
             rows, levels = np.nonzero(near[:, None] <= self.thresholds_[:, decided].T)
             total[rows, levels * self.n_classes + decided[rows]] += 1
         return total / len(self.members_)
@@ -170,8 +182,10 @@ class Typical(OneHot):
         meta, arrays = super()._state()
         shapes = {f"means.{k}": s.means for k, s in enumerate(self.shapes_)}
         roots = {f"roots.{k}": s.roots for k, s in enumerate(self.shapes_)}
+        basis = {} if self.basis_ is None else {"basis": self.basis_}
         return {**meta, "rejects": list(map(float, self.rejects))}, {
             **arrays,
+            **basis,
             **shapes,
             **roots,
             "thresholds": self.thresholds_[1:],
@@ -184,12 +198,25 @@ class Typical(OneHot):
     def _read(self, meta: dict[str, Any], arrays: Arrays) -> None:
         self.rejects, self.cv = tuple(meta["rejects"]), 5
         levels, c, d = len(self.rejects), arrays["thresholds"].shape[-1], meta["n_columns"]
+        self.basis_ = arrays.get("basis")
+        if self.basis_ is not None:
+            check_parts(arrays, {"basis": (d, None)})
+            d = self.basis_.shape[1]
         parts = {f"means.{k}": (c, d) for k in range(meta["members"])}
         roots = {f"roots.{k}": (c, d, d) for k in range(meta["members"])}
         check_parts(arrays, {"thresholds": (levels, c), **parts, **roots})
         self.shapes_ = [Shapes(arrays[f"means.{k}"], arrays[f"roots.{k}"]) for k in range(meta["members"])]
         self.thresholds_ = _with_none(arrays["thresholds"])
         self._set(c)
+
+
+def _components(X: Floats) -> Array:
+    """The leading principal axes of the standardised columns, as coordinates of the columns themselves."""
+    sd = np.maximum(X.std(axis=0, dtype=np.float64), 1e-12)
+    centred = (X - X.mean(axis=0, dtype=np.float64)) / sd
+    _, lengths, axes = randomized_svd(centred, min(MOST_COLUMNS, *centred.shape), random_state=0)
+    held = np.cumsum(lengths**2) / np.square(centred).sum()
+    return np.asarray(axes[: int(np.searchsorted(held, ENOUGH)) + 1].T / sd[:, None])
 
 
 def _with_none(thresholds: Array) -> Array:
