@@ -197,5 +197,5 @@ def test_what_no_engine_can_do_is_refused_with_the_reason(files: Path) -> None:
         MODEL.sketch(FRAME, engine="dask")
     with pytest.raises(pp.InputError, match="engine='spark' cannot take DataFrame"):
         MODEL.sketch(frame, engine="spark")
-    with pytest.raises(pp.InputError, match="engine='ray' is not one of 'auto', 'local', 'dask', 'spark'"):
+    with pytest.raises(pp.InputError, match="engine='ray' is not one of 'auto', 'local', 'torch', 'dask', 'spark'"):
         MODEL.sketch(FRAME, engine="ray")  # type: ignore[arg-type]

@@ -71,7 +71,7 @@ WRONG_MODELS: dict[str, tuple[Any, Callable[[dict[str, Any], dict[str, Any]], An
     "sums that overflow": (RFFM, lambda meta, arrays: arrays.update({"sketch.sums": arrays["sketch.sums"] + 1e300})),
     "a scale of zero": (RFFM, lambda meta, arrays: arrays.update({"map.scale": 0 * arrays["map.scale"]})),
     "a seed below zero": (RFFM, lambda meta, arrays: meta["map"].update(seed=-1)),
-    "a scale of zero for exact kernels": (KMM, lambda meta, arrays: arrays.update({"map.scale": 0 * arrays["map.scale"]})),
+    "a scale of zero for exact kernels": (KMM, lambda meta, arrays: arrays.update({"map.scale_": 0 * arrays["map.scale_"]})),
     "offsets beyond the rows": (KMM, lambda meta, arrays: arrays.update({"sketch.offsets": arrays["sketch.offsets"] * 2})),
     "offsets that go back": (KMM, lambda meta, arrays: arrays["sketch.offsets"].__setitem__(5, 10**6)),
     "weights of other rows": (KMM, lambda meta, arrays: arrays.update({"sketch.weights": arrays["sketch.weights"][1:]})),
