@@ -134,8 +134,8 @@ def likelihood(Z: npt.NDArray[Any], means: npt.NDArray[Any], steps: int = 2_000)
 
 def written(page: str, name: str, table: str) -> str:
     """The page with one of its tables replaced."""
-    pattern = rf"(<!-- begin {name} -->\n\n).*?(\n\n<!-- end {name} -->)"
-    return re.sub(pattern, lambda m: m[1] + table + m[2], page, flags=re.DOTALL)
+    pattern = rf"(<!-- begin {name} -->\n\n)(?:.*?\n\n)?(<!-- end {name} -->)"
+    return re.sub(pattern, lambda m: f"{m[1]}{table}\n\n{m[2]}", page, flags=re.DOTALL)
 
 
 def main() -> None:
@@ -145,13 +145,15 @@ def main() -> None:
     parser.add_argument("--report", type=Path, default=REPORT)
     args = parser.parse_args()
     warnings.simplefilter("ignore", pp.ProportioWarning)
-    page = args.report.read_text()
-    if args.directory is not None:
-        page = written(page, "cells", cells(args.directory))
-    page = written(page, "gaussians", gaussians(args.repetitions))
     head = ["classes, columns, distance", "error over likelihood's", "coverage", "test rejects", "replications"]
-    page = written(page, "worlds", markdown(head, list(worlds(5 * args.repetitions))))
-    args.report.write_text(page)
+    tables: dict[str, Callable[[], str]] = {
+        "cells": lambda: cells(args.directory),
+        "gaussians": lambda: gaussians(args.repetitions),
+        "worlds": lambda: markdown(head, list(worlds(2 * args.repetitions))),
+    }
+    for name, made in tables.items():
+        if name != "cells" or args.directory is not None:
+            args.report.write_text(written(args.report.read_text(), name, made()))
 
 
 if __name__ == "__main__":

@@ -123,8 +123,8 @@ def from_disk(folder: Path, n: int) -> None:
     print(f"{'in memory':<34}{memory / 1e6:>8.1f} M rows/s", flush=True)
     for name, took in (("Parquet, from the disk", got["cold"]), ("Parquet, from the page cache", got["warm"])):
         rate = n / took
-        print(f"{name:<34}{rate / 1e6:>8.1f} M rows/s  x{rate / memory:.2f} of memory (needed: 0.60)", flush=True)
-    print(f"{'peak resident memory':<34}{got['peak']:>8.0f} MB        (needed: below 1000)", flush=True)
+        print(f"{name:<34}{rate / 1e6:>8.1f} M rows/s  x{rate / memory:.2f} of memory (aim: 0.60)", flush=True)
+    print(f"{'peak resident memory':<34}{got['peak']:>8.0f} MB        (aim: below 1000)", flush=True)
 
 
 def engines(folder: Path, n: int) -> None:
@@ -156,7 +156,7 @@ def engines(folder: Path, n: int) -> None:
     finally:
         for close in stop:
             close()
-    needed = {"dask": "needed: 0.70", "spark": "needed: 0.50", "spark DataFrame": "its rows pass through Java"}
+    needed = {"dask": "aim: 0.70", "spark": "aim: 0.50", "spark DataFrame": "its rows pass through Java"}
     for name, took in times.items():
         ratio = "" if name == "local" else f"  x{times['local'] / took:.2f} of local ({needed[name]})"
         print(f"{name + f', {workers} processors':<34}{n / took / 1e6:>8.1f} M rows/s{ratio}", flush=True)

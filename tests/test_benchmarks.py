@@ -69,8 +69,8 @@ def test_the_page_of_peers_extrapolates_what_was_stopped_by_its_own_growth(monke
     own = {n: took(n / 50_000) for n in quadratic}
     tables = {(5, 5): {"proportio RFFM": own, "QuaPy EMQ": own, "QuaPy KDEyML": quadratic}}
     lines = "\n".join(page.verdicts(tables, [*quadratic]))
-    assert "QuaPy KDEyML takes 500 times as long as `RFFM` (extrapolated); needed 100: yes" in lines
-    assert "QuaPy EMQ takes 1 times as long as `RFFM`; needed 25: NO" in lines
+    assert "QuaPy KDEyML takes 500 times as long as `RFFM` (extrapolated); aim 100: yes" in lines
+    assert "QuaPy EMQ takes 1 times as long as `RFFM`; aim 25: NO" in lines
 
 
 def test_many_files_are_estimated_in_one_command() -> None:
