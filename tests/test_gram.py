@@ -10,7 +10,8 @@ from scipy.optimize import minimize
 import proportio as pp
 from oracles import F64, unbiased_by_pairs
 from proportio.gram import GramSystem, contrasts, delta_min, lambda_min, smallest, unbiased
-from proportio.sketch import Tally, sketch_rows
+from proportio.sketch import sketch_rows
+from proportio.tally import Tally
 
 
 def random_gram(rng: np.random.Generator, c: int) -> F64:

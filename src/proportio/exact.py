@@ -22,8 +22,9 @@ from proportio.errors import FileError, ProportioWarning
 from proportio.features.base import check_parts
 from proportio.kernels import Cells, Energy, Gaussian, Kernel, Laplace
 from proportio.scaling import check_length
-from proportio.sketch import FORMS, Array, Label, Sketch, Tally, blocks_for, deal_cells, plain
+from proportio.sketch import FORMS, Array, Label, Sketch, blocks_for, deal_cells, plain
 from proportio.sources import Floats
+from proportio.tally import Tally
 
 TABLE_VALUES = 1 << 22  # of pair sums held at a time: 32 MB
 CHUNK = 65536  # rows in float64 at a time

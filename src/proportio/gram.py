@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from proportio.sketch import Sketch, Tally
+from proportio.sketch import Sketch
+from proportio.tally import Tally
 
 Array = npt.NDArray[np.float64]
 

@@ -21,8 +21,9 @@ from proportio.engines.local import fold as fold_here
 from proportio.engines.recipe import Recipe
 from proportio.errors import InputError, InputTypeError
 from proportio.features.fourier import RandomFourier
-from proportio.sketch import BlockSketch, Tally, blocks_for, deal_cells
+from proportio.sketch import BlockSketch, blocks_for, deal_cells
 from proportio.sources import Floats
+from proportio.tally import Tally
 
 Array = npt.NDArray[np.float64]
 
