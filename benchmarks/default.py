@@ -87,7 +87,7 @@ def gaussians(repetitions: int) -> str:
             reach = 1.96 * gap.std(ddof=1) / np.sqrt(len(gap))
             line.append(f"{ours.mean():.4f} ({gap.mean():+.4f} ± {reach:.4f})")
         rows.append(line)
-    return markdown(["noise", *(f"ε = {e:g}" for e in levels)], rows)
+    return markdown([f"noise ({repetitions} repetitions)", *(f"ε = {e:g}" for e in levels)], rows)
 
 
 def worlds(repetitions: int) -> Iterator[list[str]]:
