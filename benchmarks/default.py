@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import re
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy.typing as npt
 
 import proportio as pp
 from proportio.reproduce.describe import rng_of
+from proportio.reproduce.document import fill
 from proportio.reproduce.plan import NOISES
 from proportio.reproduce.robustness import Sizes, drawn
 from proportio.simplex import project
@@ -132,12 +132,6 @@ def likelihood(Z: npt.NDArray[Any], means: npt.NDArray[Any], steps: int = 2_000)
     return project(alpha, soft=False)
 
 
-def written(page: str, name: str, table: str) -> str:
-    """The page with one of its tables replaced."""
-    pattern = rf"(<!-- begin {name} -->\n\n)(?:.*?\n\n)?(<!-- end {name} -->)"
-    return re.sub(pattern, lambda m: f"{m[1]}{table}\n\n{m[2]}", page, flags=re.DOTALL)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path, nargs="?", help="your copy of the HIPC cells")
@@ -153,7 +147,7 @@ def main() -> None:
     }
     for name, made in tables.items():
         if name != "cells" or args.directory is not None:
-            args.report.write_text(written(args.report.read_text(), name, made()))
+            args.report.write_text(fill(args.report.read_text(), {name: made() + "\n"}))
 
 
 if __name__ == "__main__":

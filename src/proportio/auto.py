@@ -20,7 +20,7 @@ import numpy as np
 from proportio.bandwidth import choose
 from proportio.estimate import Estimate
 from proportio.features import RandomFourier, Stack, Typical
-from proportio.features.base import FeatureMap
+from proportio.features.base import CHUNK, FeatureMap
 from proportio.features.typical import REJECTS
 from proportio.gram import GramSystem
 from proportio.methods import DFM
@@ -30,7 +30,6 @@ from proportio.sketch import BlockSketch, Sketch
 from proportio.sources import Floats, OnMissing
 
 GIVEN_UP = 1.5  # familiar rows rejected for each unknown one, at most
-CHUNK = 8192
 FINER = 0.5  # of the bandwidth that Δ_min prefers: unlike it, contamination asks for a local kernel
 
 

@@ -107,7 +107,7 @@ def estimate(
             if label is None:
                 raise InputError("--reference needs --label COLUMN: which column has the classes?")
             new = fitting.build(method, soft, n_features, bandwidth, kernel, seed, jobs, on_missing)
-            fitted = fitting.fitted(new, [reference], label, features, how, console)  # type: ignore[list-item]
+            fitted = fitting.fitted(new, [reference], label, features, how, console)  # type: ignore[list-item]  # checked above
             how = reading.Reading(format_, delimiter)
         found = list(_answers(fitted, batch, by, how, level, wanted, strict, console))
         written: dict[Path | None, str | bytes] = {}

@@ -97,9 +97,9 @@ def plot_samples(estimates: Estimates, of: Any = None, ax: Axes | None = None) -
         linewidth=1.6 if len(x) <= 40 else 0.8,
     )
     broken = np.array([(verdict(est) or ("", None))[0] == "alarm" for est in found.values()])
-    small = {"markersize": 4.5 if len(x) <= 40 else 2.2}
-    ax.plot(x[~broken], shares[~broken], "o", color=BLUE, **small)  # type: ignore[arg-type]
-    ax.plot(x[broken], shares[broken], "X", color=RED, markersize=small["markersize"] + 1.5)
+    size = 4.5 if len(x) <= 40 else 2.2
+    ax.plot(x[~broken], shares[~broken], "o", color=BLUE, markersize=size)
+    ax.plot(x[broken], shares[broken], "X", color=RED, markersize=size + 1.5)
     if prior is not None:
         ax.axhline(prior, color=BLACK, linewidth=0.8, linestyle="--")
     top = np.nanmax([*shares, *limits[:, 1], prior or 0.0])
